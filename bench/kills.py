@@ -29,7 +29,7 @@ from moonpool.engine.code_request import CodeRequest
 from moonpool.features.receipts.service import execution_states
 from moonpool.pipeline.approval import AutoApprover
 from moonpool.settings import Settings
-from moonpool.store.journal_file import read_rows, verify_file
+from moonpool.store.journal_reading import read_rows, verify_file
 from moonpool.store.paths import journal_path
 
 ROOT = Path(__file__).parents[1]

@@ -6,9 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from moonpool.bootstrap.caller_grants import local_principal
-from moonpool.features.approvals.model import Answerer
+from moonpool.features.approvals.model import Answerer, ApprovalRequest
 from moonpool.features.approvals.service import GrantTerms
-from moonpool.pipeline.approval import ApprovalRequest
 
 if TYPE_CHECKING:
     from pathlib import Path

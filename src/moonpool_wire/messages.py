@@ -8,7 +8,7 @@ To the guest:
 
 | `t` | head | body |
 |---|---|---|
-| `tape` | `run` | the nondeterminism log to replay in that execution, which comes next |
+| `nondeterminism_log` | `run` | the nondeterminism log to replay in that execution, which comes next |
 | `execute` | `run`, `name`, `manifest`, `final`, `result_bytes_max`, `language`, `rehearse`, `record` | source, UTF-8 |
 | `interrupt` | `run` | |
 | `tool_result` | `id` | reply object, JSON |
@@ -35,7 +35,7 @@ To the host:
 | `call_refused` | `server`, `tool`, `message` | |
 | `display` | `mime`, `name` | a picture |
 | `output` | `stream` (1 or 2) | bytes written; only where a backend has no pipes |
-| `tape` | `run`, `divergence` | what was recorded |
+| `nondeterminism_log` | `run`, `divergence` | what was recorded |
 | `made` | `run`, `count` | files that the code made: path and size of the first ones, JSON |
 | `done` | `run`, `status`, `exit_code`, `error`, `has_result`, `has_last`, `note` | a value, JSON, if there is one |
 | `file_opened` | `order`, `size` | |
@@ -45,7 +45,7 @@ To the host:
 | `file_done` | `order`, `size`, `sha256`, `entries`, `skipped` | |
 | `file_failed` | `order`, `code`, `message` | |
 
-A `tape` is a nondeterminism log: what code read of clocks and randomness; it is opaque to the host
+A `nondeterminism_log` is what code read of clocks and randomness; it is opaque to the host
 (`docs/reference/wire.md`). The guest sends one directly before `done` where one was to be recorded (`record`) or
 played.
 
@@ -66,7 +66,7 @@ dropped.
 from typing import Final
 
 EXECUTE: Final = "execute"
-NONDETERMINISM_LOG: Final = "tape"
+NONDETERMINISM_LOG: Final = "nondeterminism_log"
 INTERRUPT: Final = "interrupt"
 TOOL_RESULT: Final = "tool_result"
 CLOSE: Final = "close"

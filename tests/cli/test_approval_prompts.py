@@ -26,7 +26,7 @@ from moonpool.cli.approval_files import GrantFiles
 from moonpool.cli.program_output import ProgramOutput, log_among
 from moonpool.cli.terminal_approver import TerminalApprover, framed, question
 from moonpool.core.calls import ApprovalState
-from moonpool.pipeline.approval import ApprovalRequest
+from moonpool.features.approvals.model import ApprovalRequest
 from moonpool.sandboxes.base import Stream
 from tables import every_row
 

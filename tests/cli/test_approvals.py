@@ -11,6 +11,7 @@ import threading
 import time
 import uuid
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -20,7 +21,7 @@ from apps import fresh_data
 from cli.console import Ended, environment, moonpool, raw_server, run_code, write_config
 from cli.terminal import Terminal
 from commands.process import SCRIPT, Command
-from moonpool.features.approvals.model import QueuedRequest
+from moonpool.features.approvals.model import ApprovalRequest, QueuedRequest
 from moonpool.features.approvals.table import ApprovalStore
 from moonpool.store.paths import approvals_path
 from moonpool.store.process_marks import is_gone, own_mark
@@ -202,16 +203,15 @@ def test_a_client_of_the_mcp_face_waits_too(tmp_path: Path, data: Path, config: 
 
 def queued(data: Path, **changes: Any) -> str:
     """A request of this process."""
-    made = {
-        "request_id": uuid.uuid4().hex, "run_id": "run", "session_id": "s", "principal": "p", "server_id": "srv",
-        "tool_name": "echo", "tool_digest": "", "arguments": "{}", "arguments_digest": "d", "reason": "because",
-        "rule_id": "r", "human_only": False, "asked_at": time.time(), "expires_at": time.time() + 600,
-        "owner": own_mark(),
-    } | changes  # fmt: skip
+    request = ApprovalRequest(
+        request_id=uuid.uuid4().hex, run_id="run", session_id="s", principal="p", server_id="srv", tool_name="echo",
+        arguments="{}", arguments_digest="d", reason="because", rule_id="r",
+    )  # fmt: skip
+    now = time.time()
     store = ApprovalStore(approvals_path(data), is_gone=is_gone)
-    store.put(QueuedRequest(**made))
+    store.put(QueuedRequest(request=replace(request, **changes), asked_at=now, expires_at=now + 600, owner=own_mark()))
     store.close()
-    return made["request_id"]
+    return request.request_id
 
 
 @contextmanager

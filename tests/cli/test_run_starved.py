@@ -12,7 +12,7 @@ import pytest
 from apps import fresh_data
 from cli.console import Ended, environment
 from commands.process import SCRIPT
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:

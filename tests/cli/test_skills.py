@@ -16,7 +16,7 @@ from moonpool.core.errors import ConfigError, InputError
 from moonpool.features.library.model.skills import skill_source
 from moonpool.features.library.skill_folder import read_skill_folder
 from moonpool.features.library.table import LibraryStore
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path, library_dir
 
 if TYPE_CHECKING:

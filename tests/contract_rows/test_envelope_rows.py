@@ -14,7 +14,7 @@ from apps import fixture_server, open_app, run
 from contract_rows.envelope_schema import ENVELOPE_SCHEMA
 from moonpool.core.json import canonical_json
 from moonpool.engine.code_request import CodeRequest
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:

@@ -14,11 +14,11 @@ from moonpool.core.audit import JournalError
 from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import InputError
 from moonpool.features.approvals.events import EventApprover
-from moonpool.features.approvals.model import Answerer, ApprovalAnswerError, QueueState
+from moonpool.features.approvals.model import PLAN, Answerer, ApprovalAnswerError, ApprovalRequest, QueueState
 from moonpool.features.approvals.queue_approver import GrantedApprovals
 from moonpool.features.approvals.service import Approvals, grant_terms
 from moonpool.features.approvals.table import ApprovalStore
-from moonpool.pipeline.approval import ApprovalRequest, DenyApprover, LiveApprovals
+from moonpool.pipeline.approval import DenyApprover, LiveApprovals
 from moonpool.policy import Layer, LayerName, Policy, Rule, Verdict
 from pipeline.test_pipeline import Bench, type_of
 from waiting import until
@@ -29,9 +29,8 @@ if TYPE_CHECKING:
 
     from moonpool.core.audit_records import ApprovalGrantRecord
     from moonpool.features.approvals.events import ApprovalQuestion
-    from moonpool.features.approvals.model import ApprovalGrant
+    from moonpool.features.approvals.model import ApprovalAnswer, ApprovalGrant
     from moonpool.features.approvals.service import GrantTerms
-    from moonpool.pipeline.approval import ApprovalAnswer
 
 pytestmark = pytest.mark.anyio
 
@@ -50,10 +49,10 @@ def store(tmp_path: Path) -> Iterator[ApprovalStore]:
 
 
 def request(number: int = 1, **fields: Any) -> ApprovalRequest:
-    given = {"tool_digest": "sha256:t", **fields}
+    given = {"tool_name": "write", "tool_digest": "sha256:t", **fields}
     return ApprovalRequest(
-        request_id="", run_id=f"run_{number}", principal="local:a", server_id="s", tool_name="write",
-        arguments="{}", arguments_digest=f"sha256:{number}", reason="it may change something", **given,
+        request_id="", run_id=f"run_{number}", principal="local:a", server_id="s", arguments="{}",
+        arguments_digest=f"sha256:{number}", reason="it may change something", **given,
     )  # fmt: skip
 
 
@@ -272,11 +271,11 @@ async def test_an_answer_to_a_call_that_ended_while_it_was_kept_does_not_stand(s
     assert await asyncio.to_thread(store.grants) == []
 
 
-@pytest.mark.parametrize("fields", [{"listing": ("one call",)}, {"tool_digest": ""}], ids=["plan", "no tool"])
-async def test_only_the_answer_about_a_call_may_stand(store: ApprovalStore, fields: dict[str, Any]) -> None:
+@pytest.mark.parametrize("tool_name", [PLAN, "sample"])
+async def test_only_the_answer_about_a_call_may_stand(store: ApprovalStore, tool_name: str) -> None:
     approver = EventApprover()
     with approver.serving(Approvals(store, list[Any]().append)), approver.questions() as questions:
-        asked = settle(approver, **fields)
+        asked = settle(approver, tool_name=tool_name, tool_digest="")
         question = await anext(questions)
         with pytest.raises(ApprovalAnswerError, match="not about a call"):
             await question.approve(by=ALICE, terms=TERMS)

@@ -17,7 +17,7 @@ from moonpool.engine.files.errors import FileTransferError
 from moonpool.sandboxes import shielding
 from moonpool.sandboxes.fake import FakeBackend
 from moonpool.settings import Settings
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
 from tenants import PathsServer, calling_guest, enter_tenant, open_engine_of_fakes
 from waiting import until

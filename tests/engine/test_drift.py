@@ -13,7 +13,7 @@ from apps import DATA, fixture_server, open_app, run
 from cli.console import moonpool, write_config
 from moonpool.core.errors import InputError
 from moonpool.features.drift.model.acceptance import shown_digest
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
 from waiting import until
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from apps import SERVERS, fixture_server, open_app, run
-from moonpool.store.journal_file import verify_file
+from moonpool.store.journal_reading import verify_file
 from published import servers
 from waiting import until
 

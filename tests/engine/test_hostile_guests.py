@@ -10,7 +10,7 @@ import pytest
 
 from apps import fixture_server, open_app, run
 from moonpool.engine.code_request import CodeRequest
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:

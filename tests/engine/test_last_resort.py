@@ -17,7 +17,7 @@ from moonpool.core.errors import InputError
 from moonpool.engine.code_request import CodeRequest
 from moonpool.engine.runs import NAME_CHARS_MAX
 from moonpool.features.plans.model import PlanError, PlanState
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:

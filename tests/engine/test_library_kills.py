@@ -20,7 +20,7 @@ from moonpool.features.library import table as module
 from moonpool.features.library.service import LibraryChanges
 from moonpool.features.library.table import LibraryStore
 from moonpool.store.fake import MemoryJournal
-from moonpool.store.journal_file import read_rows, verify_file
+from moonpool.store.journal_reading import read_rows, verify_file
 from moonpool.store.private_files import StoreFolderError
 
 if TYPE_CHECKING:

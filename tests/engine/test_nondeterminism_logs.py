@@ -42,24 +42,24 @@ class Guest:
                 self.sink.on_message(answer, content)
 
 
-async def run(guest: Guest, *, record: bool = True, tape: bytes | None = None) -> ExecutionOutcome:
-    spec = ExecutionSpec(run_id="r", code=b"", record_tape=record, tape=tape)
+async def run(guest: Guest, *, record: bool = True, log: bytes | None = None) -> ExecutionOutcome:
+    spec = ExecutionSpec(run_id="r", code=b"", record_nondeterminism=record, nondeterminism_log=log)
     with anyio.fail_after(30):
         return await Execution(guest, spec, None, {}).run()  # pyright: ignore[reportArgumentType]
 
 
 async def test_a_recorded_log_is_handed_out_as_it_came() -> None:
     guest = Guest((RecordedNondeterminism(run="r"), b"anything"))
-    assert (await run(guest)).tape == b"anything"
+    assert (await run(guest)).nondeterminism_log == b"anything"
     assert [type(message) for message, _ in guest.sent] == [Execute]
 
 
 async def test_a_log_to_play_goes_before_the_code() -> None:
     guest = Guest((RecordedNondeterminism(run="r", divergence="left it"), b""))
-    outcome = await run(guest, record=False, tape=b"bytes")
+    outcome = await run(guest, record=False, log=b"bytes")
     assert guest.sent[0] == (NondeterminismLog(run="r"), b"bytes")
     assert isinstance(guest.sent[1][0], Execute)
-    assert (outcome.tape, outcome.tape_divergence) == (b"", "left it")
+    assert (outcome.nondeterminism_log, outcome.nondeterminism_divergence) == (b"", "left it")
 
 
 async def test_of_several_logs_the_first_counts() -> None:
@@ -67,7 +67,7 @@ async def test_of_several_logs_the_first_counts() -> None:
         (RecordedNondeterminism(run="r"), b"first"), (RecordedNondeterminism(run="r", divergence="d"), b"second")
     )
     outcome = await run(guest)
-    assert (outcome.tape, outcome.tape_divergence) == (b"first", "")
+    assert (outcome.nondeterminism_log, outcome.nondeterminism_divergence) == (b"first", "")
 
 
 @pytest.mark.parametrize(
@@ -76,14 +76,14 @@ async def test_of_several_logs_the_first_counts() -> None:
 )
 async def test_a_log_is_dropped(run_named: str, record: bool) -> None:
     outcome = await run(Guest((RecordedNondeterminism(run=run_named, divergence="d"), b"bytes")), record=record)
-    assert (outcome.tape, outcome.tape_divergence) == (b"", "")
+    assert (outcome.nondeterminism_log, outcome.nondeterminism_divergence) == (b"", "")
 
 
 async def test_what_was_not_asked_for_is_not_kept() -> None:
-    outcome = await run(Guest((RecordedNondeterminism(run="r"), b"bytes")), record=False, tape=b"")
-    assert outcome.tape == b""
+    outcome = await run(Guest((RecordedNondeterminism(run="r"), b"bytes")), record=False, log=b"")
+    assert outcome.nondeterminism_log == b""
 
 
 def test_a_log_to_play_is_bounded() -> None:
     with pytest.raises(ValueError, match="a nondeterminism log holds at most 1,048,576 bytes, not 1,048,577"):
-        ExecutionSpec(run_id="r", code=b"", tape=bytes(NONDETERMINISM_BYTES_MAX + 1))
+        ExecutionSpec(run_id="r", code=b"", nondeterminism_log=bytes(NONDETERMINISM_BYTES_MAX + 1))

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import msgspec
 import pytest
 
 from apps import DATA, fixture_server, open_app, run
@@ -26,7 +27,7 @@ from moonpool.replay.report import ReplayEnd
 from moonpool.replay.service import ReplayImpossibleError, ReplayRequest
 from moonpool.replay.source import load_source
 from moonpool.settings import Settings
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path, recordings_path
 
 if TYPE_CHECKING:
@@ -34,9 +35,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.core.envelope import Envelope
+    from moonpool.features.approvals.model import ApprovalAnswer, ApprovalRequest
     from moonpool.features.recordings.model import Recording
     from moonpool.features.recordings.table import RecordingsFile
-    from moonpool.pipeline.approval import ApprovalAnswer, ApprovalRequest
     from moonpool.replay.report import ReplayReport
 
     Past = dict[str, Envelope]
@@ -202,7 +203,7 @@ async def test_clock_randomness_and_the_order_of_sets_are_those_of_then(name: st
 
 async def test_code_that_reads_the_clock_elsewhere_is_told_of(past: Past) -> None:
     report = await replay(past["chance"], code=b"import random\nresult = random.random()")
-    assert report.tape_divergence
+    assert report.nondeterminism_divergence
     assert not report.same
 
 
@@ -390,7 +391,7 @@ def _with_envelope(found: Recording, **result: Any) -> Recording:
     assert found.end is not None
     envelope = json.loads(found.end.envelope)
     envelope["result"] |= result
-    return replace(found, end=replace(found.end, envelope=json.dumps(envelope).encode()))
+    return replace(found, end=msgspec.structs.replace(found.end, envelope=json.dumps(envelope).encode()))
 
 
 @pytest.mark.parametrize(

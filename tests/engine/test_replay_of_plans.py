@@ -19,7 +19,7 @@ from moonpool.features.receipts.signing_keys import SigningKeys
 from moonpool.replay.report import ReplayEnd
 from moonpool.replay.service import ReplayRequest
 from moonpool.settings import Settings
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path, keys_dir, plans_path
 
 if TYPE_CHECKING:

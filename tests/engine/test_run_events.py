@@ -19,11 +19,11 @@ from moonpool.engine.code_request import CodeRequest
 from moonpool.engine.events import UNREAD_BYTES_MAX, OutputChunk, RunEnded, RunEvent, run_events
 from moonpool.engine.server_request_events import ServerQuestion
 from moonpool.features.approvals.events import ApprovalQuestion, EventApprover
-from moonpool.features.approvals.model import Answerer, ApprovalAnswerError
+from moonpool.features.approvals.model import Answerer, ApprovalAnswerError, ApprovalRequest
 from moonpool.features.approvals.service import grant_terms
-from moonpool.pipeline.approval import ApprovalRequest, LiveApprovals
+from moonpool.pipeline.approval import LiveApprovals
 from moonpool.sandboxes.base import Stream
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
 from waiting import until
 

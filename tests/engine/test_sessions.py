@@ -16,7 +16,7 @@ from moonpool.engine.code_request import CodeRequest
 from moonpool.engine.runs import InterruptedRunError, Run
 from moonpool.pipeline.budgets import SessionMemory
 from moonpool.sandboxes.base import Stream
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
 
 pytestmark = pytest.mark.anyio
@@ -153,7 +153,7 @@ async def test_a_cancelled_execution_leaves_no_sandbox() -> None:
 async def test_the_audit_journal_holds_start_and_end_of_every_execution() -> None:
     async with open_app() as app:
         envelope = await run(app, "result = 1")
-        from moonpool.store.journal_file import read_rows
+        from moonpool.store.journal_reading import read_rows
         from moonpool.store.paths import journal_path
 
         rows = await anyio.to_thread.run_sync(lambda: list(read_rows(journal_path(app.data), run_id=envelope.run_id)))

@@ -18,15 +18,15 @@ from moonpool.core.errors import InputError
 from moonpool.core.shares import Level, Shares
 from moonpool.engine.code_request import CodeRequest
 from moonpool.engine.files.errors import FileTransferError
-from moonpool.features.approvals.model import Answerer, ApprovalAnswerError
+from moonpool.features.approvals.model import Answerer, ApprovalAnswerError, ApprovalRequest
 from moonpool.features.approvals.queue_approver import QueueApprover
 from moonpool.features.approvals.table import ApprovalStore
 from moonpool.features.plans.model import PlanError
-from moonpool.pipeline.approval import ApprovalBounds, ApprovalRequest, LiveApprovals
+from moonpool.pipeline.approval import ApprovalBounds, LiveApprovals
 from moonpool.policy import Budget, Layer, LayerName, Measure, Rule, Scope, Verdict
 from moonpool.sandboxes.base import SandboxStartError
 from moonpool.settings import Settings
-from moonpool.store.journal_file import read_rows, verify_file
+from moonpool.store.journal_reading import read_rows, verify_file
 from moonpool.store.paths import approvals_path, journal_path, tenant_dir
 from moonpool.store.process_marks import is_gone, own_mark
 from run_folder import run_folder
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
 
     from moonpool.bootstrap import Engine, Tenant
     from moonpool.core.envelope import Envelope
-    from moonpool.features.approvals.model import QueuedRequest
-    from moonpool.pipeline.approval import ApprovalAnswer
+    from moonpool.features.approvals.model import ApprovalAnswer, QueuedRequest
 
 pytestmark = pytest.mark.anyio
 

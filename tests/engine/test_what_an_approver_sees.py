@@ -66,6 +66,7 @@ async def test_only_what_is_declared_to_destroy_is_said_to() -> None:
         with pytest.raises(Exception, match="was denied"):
             await run(app, code, plan=str(plan["plan_id"]))
     (request,) = approver.requests
-    assert ["may destroy" in line for line in request.listing[1:]] == [False, True]
-    assert "line 2" in request.listing[1]
-    assert request.listing[0].startswith('srv is "')
+    lines = request.arguments.split("\n")
+    assert ["may destroy" in line for line in lines[1:]] == [False, True]
+    assert "line 2" in lines[1]
+    assert lines[0].startswith('srv is "')

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from moonpool.engine.code_request import CodeRequest
 from moonpool.engine.files.service import SessionFiles
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:

@@ -147,4 +147,4 @@ def test_the_command_line_and_mcp_say_it(tmp_path: Path) -> None:
     for language, typescript in (("typescript", True), ("node", False)):
         request = read_arguments("execute_code", {"code": "1", "language": language})
         assert isinstance(request, ExecuteRequest)
-        assert (request.language, request.typescript) == ("node", typescript)
+        assert (request.code.language, request.code.typescript) == ("node", typescript)

@@ -10,7 +10,7 @@ import pytest
 from languages.rows import ANY, LANGUAGES, ROWS, Row
 from moonpool.engine import execution
 from moonpool.engine.code_request import CodeRequest
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:

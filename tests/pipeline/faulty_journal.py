@@ -21,7 +21,7 @@ from moonpool.core.json import digest_json
 from moonpool.pipeline.pipeline import CallPipeline
 from moonpool.redaction.redactor import Redactor
 from moonpool.store.journal import open_journal
-from moonpool.store.journal_file import read_rows, verify_file
+from moonpool.store.journal_reading import read_rows, verify_file
 from pipeline.test_pipeline import Bench, type_of
 
 _CALLS_MAX = 2000

@@ -14,8 +14,8 @@ import pytest
 
 from moonpool.core.errors import ConfigError
 from moonpool.features.approvals import notification as announcing
+from moonpool.features.approvals.model import ApprovalRequest
 from moonpool.features.approvals.notification import PER_MINUTE_MAX, RUNNING_MAX, Announcer
-from moonpool.pipeline.approval import ApprovalRequest
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:

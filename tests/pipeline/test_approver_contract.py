@@ -17,18 +17,11 @@ from moonpool.cli.terminal import Terminal
 from moonpool.cli.terminal_approver import TerminalApprover
 from moonpool.core.calls import ApprovalState
 from moonpool.features.approvals.events import EventApprover
-from moonpool.features.approvals.model import Answerer, ApprovalQueueError
+from moonpool.features.approvals.model import Answerer, ApprovalAnswer, ApprovalQueueError, ApprovalRequest
 from moonpool.features.approvals.queue_approver import QueueApprover
 from moonpool.features.approvals.service import Approvals
 from moonpool.features.approvals.table import ApprovalStore
-from moonpool.pipeline.approval import (
-    ApprovalAnswer,
-    ApprovalRequest,
-    AutoApprover,
-    DenyApprover,
-    LiveApprovals,
-    ScriptedApprover,
-)
+from moonpool.pipeline.approval import AutoApprover, DenyApprover, LiveApprovals, ScriptedApprover
 from moonpool.pipeline.request_responder import AnswererGoneError
 from moonpool.policy import Layer, LayerName, Policy, Rule, Verdict
 from moonpool.server.mcp.approver import ElicitingApprover
@@ -95,7 +88,7 @@ class QueueStand:
         self._answers = Approvals(store, lambda _: None)
 
     def shown(self) -> list[str]:
-        return [one.arguments for one in self._store.requests(waiting_only=True)]
+        return [one.request.arguments for one in self._store.requests(waiting_only=True)]
 
     async def say(self, *, yes: bool) -> None:
         request_id = self._store.requests(waiting_only=True)[0].request_id

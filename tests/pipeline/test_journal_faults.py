@@ -20,7 +20,8 @@ from commands.process import run_command
 from moonpool.pipeline.pipeline import CallPipeline
 from moonpool.redaction.redactor import Redactor
 from moonpool.store.journal import open_journal
-from moonpool.store.journal_file import JournalFile, read_rows, verify_file
+from moonpool.store.journal_file import JournalFile
+from moonpool.store.journal_reading import read_rows, verify_file
 from pipeline.test_pipeline import Bench, type_of
 
 TESTS = Path(__file__).parents[1]

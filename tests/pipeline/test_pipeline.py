@@ -18,7 +18,8 @@ from moonpool.core.audit import verify_rows
 from moonpool.core.audit_records import CallOutcomeRecord, CallsRefusedRecord
 from moonpool.core.calls import ApprovalState, ToolCallOutcome, ToolCallSpec
 from moonpool.core.manifest import RESERVED_PREFIX, Manifest, ServerListing, ToolDefinition
-from moonpool.pipeline.approval import ApprovalAnswer, AutoApprover, DenyApprover, LiveApprovals, ScriptedApprover
+from moonpool.features.approvals.model import ApprovalAnswer
+from moonpool.pipeline.approval import AutoApprover, DenyApprover, LiveApprovals, ScriptedApprover
 from moonpool.pipeline.call_counters import COUNTED_PER_RECORD, OWN_RECORDS_MAX
 from moonpool.pipeline.call_records import refused_record
 from moonpool.pipeline.execution_grant import CallLimits, ServerTrust
@@ -37,7 +38,7 @@ from moonpool.policy import (
 from moonpool.redaction.redactor import Redactor
 from moonpool.store.fake import MemoryJournal
 from moonpool.store.journal import open_journal
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 from moonpool.upstreams.base import (
     UpstreamCallTimeoutError,
     UpstreamDiedError,
@@ -54,7 +55,8 @@ if TYPE_CHECKING:
 
     from moonpool.core.json import JsonObject
     from moonpool.core.manifest import ServerListing as Listing
-    from moonpool.pipeline.approval import ApprovalRequest, Approver
+    from moonpool.features.approvals.model import ApprovalRequest
+    from moonpool.pipeline.approval import Approver
 
 pytestmark = pytest.mark.anyio
 

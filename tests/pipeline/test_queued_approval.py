@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.core.audit_records import ApprovalGrantRecord
-    from moonpool.features.approvals.model import QueuedRequest
+    from moonpool.features.approvals.model import ApprovalRequest, QueuedRequest
 
 pytestmark = pytest.mark.anyio
 RECORDS: list[ApprovalGrantRecord] = []
@@ -57,9 +57,9 @@ def bench_with(approver: Any, store: ApprovalStore, policy: Policy | None = None
     return bench
 
 
-async def waiting(store: ApprovalStore, count: int = 1) -> list[QueuedRequest]:
+async def waiting(store: ApprovalStore, count: int = 1) -> list[ApprovalRequest]:
     await until(lambda: len(store.requests(waiting_only=True)) == count)
-    return store.requests(waiting_only=True)
+    return [one.request for one in store.requests(waiting_only=True)]
 
 
 @pytest.mark.req("H-074")
@@ -116,7 +116,7 @@ async def test_a_queue_that_cannot_be_used_is_a_no(store: ApprovalStore, tmp_pat
         def is_unused(self) -> bool:
             return False
 
-        def put(self, request: QueuedRequest) -> None:  # noqa: ARG002
+        def put(self, queued: QueuedRequest) -> None:  # noqa: ARG002
             raise ApprovalQueueError(f"{tmp_path} is full")
 
         def grants_for(self, *_: str) -> list[Any]:

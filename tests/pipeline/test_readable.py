@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from moonpool.cli.terminal_approver import question
 from moonpool.core.phrases import printable
+from moonpool.features.approvals.model import ApprovalRequest
 from moonpool.pipeline import readable_json as readable
-from moonpool.pipeline.approval import ApprovalRequest
 from moonpool.pipeline.readable_json import ARGUMENTS_CHARS_MAX, NOT_ALL, all_but_hidden, readable_json
 from moonpool.server.mcp.approver import ElicitingApprover
 

@@ -11,9 +11,9 @@ import pytest
 from moonpool.cli.terminal_approver import question
 from moonpool.core.calls import ApprovalState
 from moonpool.core.manifest import ToolDefinition
+from moonpool.features.approvals.model import PLAN, ApprovalRequest
 from moonpool.features.plans.model import Effect, EffectKind, Opening
 from moonpool.features.plans.planning import effect_line
-from moonpool.pipeline.approval import ApprovalRequest
 from moonpool.pipeline.readable_json import readable_json
 from moonpool.policy import CallFacts, Policy, decide
 from moonpool.server.mcp.approver import ElicitingApprover
@@ -103,10 +103,10 @@ async def test_a_client_that_shows_markdown_hides_nothing(monkeypatch: pytest.Mo
     monkeypatch.setattr(approver.bindings, "asker_of", {"run_1": person}.get)
     arguments: JsonObject = {"a": "<!--\n```\n", "to": "[x](https://evil.example)", "z": "-->\n```"}
     plan = tuple(effect_line(replace(EFFECT, arguments=json.dumps(arguments), number=number)) for number in (1, 2))
-    for listing, shown in (((), readable_json(arguments, 4000)), (plan, "\n".join(plan))):
+    for tool_name, shown in (("```\n<!--", readable_json(arguments, 4000)), (PLAN, "\n".join(plan))):
         request = ApprovalRequest(
-            request_id="a", run_id="run_1", principal="local:a", server_id="hub", tool_name="```\n<!--",
-            arguments=shown, arguments_digest="sha256:0", reason="```\n", listing=listing,
+            request_id="a", run_id="run_1", principal="local:a", server_id="hub", tool_name=tool_name,
+            arguments=shown, arguments_digest="sha256:0", reason="```\n",
         )  # fmt: skip
         await approver.ask(request)
         lines = str(person.shown[-1]["message"]).split("\n")

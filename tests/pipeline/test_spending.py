@@ -16,14 +16,8 @@ from moonpool.core.audit_records import CallOutcomeRecord
 from moonpool.core.calls import ApprovalState, ToolCallOutcome, ToolCallSpec
 from moonpool.core.json import JsonObject
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
-from moonpool.pipeline.approval import (
-    ApprovalAnswer,
-    ApprovalRequest,
-    AutoApprover,
-    DenyApprover,
-    LiveApprovals,
-    ScriptedApprover,
-)
+from moonpool.features.approvals.model import ApprovalAnswer, ApprovalRequest
+from moonpool.pipeline.approval import AutoApprover, DenyApprover, LiveApprovals, ScriptedApprover
 from moonpool.pipeline.budgets import Ledger, SessionMemory
 from moonpool.pipeline.pipeline import CallPipeline
 from moonpool.policy import Budget, Cost, Label, Layer, LayerName, Measure, Policy, Rule, Scope, Verdict

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from moonpool.core.audit_records import AuditRecord
     from moonpool.core.json import JsonObject
-    from moonpool.pipeline.approval import ApprovalAnswer, ApprovalRequest
+    from moonpool.features.approvals.model import ApprovalAnswer, ApprovalRequest
     from moonpool.pipeline.call_state import CallState
 
 pytestmark = pytest.mark.anyio

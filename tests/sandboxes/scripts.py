@@ -219,7 +219,7 @@ SENDS_A_HUGE_LOG = Program(
     f"""
 from moonpool_guest import toolcalls
 channel = toolcalls._state["channel"]
-channel.send({{"t": "tape", "run": "1"}}, bytes({NONDETERMINISM_BYTES_MAX + 1}))
+channel.send({{"t": "nondeterminism_log", "run": "1"}}, bytes({NONDETERMINISM_BYTES_MAX + 1}))
 channel.wait_sent()
 import time; time.sleep(60)
 """,

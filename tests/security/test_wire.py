@@ -27,7 +27,7 @@ from moonpool.pipeline.call_counters import OWN_RECORDS_MAX
 from moonpool.sandboxes import zygote_process
 from moonpool.sandboxes.base import ExitCause, SandboxStartError
 from moonpool.sandboxes.zygote import ZygoteBackend
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
 from moonpool_wire.limits import CALLS_IN_FLIGHT_MAX
 from process_tree import descendants, descendants_of

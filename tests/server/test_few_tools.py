@@ -10,7 +10,7 @@ import pytest
 
 from apps import DATA, SERVERS
 from moonpool.features.usage.measures import measure
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
 from server.raw_client import RawClient
 from waiting import wait_until

@@ -33,7 +33,7 @@ from server.raw_client import PATIENCE_S, SERVE, RawClient, environment
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from moonpool.features.approvals.model import QueuedRequest
+    from moonpool.features.approvals.model import ApprovalRequest
 
 CALL = "import servers.echo as e\nr = await e.echo(word='hello')\nresult = r.data if r['ok'] else r['error']['type']"
 BOSS = Answerer(name="terminal:boss", person=True)
@@ -53,12 +53,12 @@ def queue() -> Generator[Approvals]:
     store.close()
 
 
-def waiting(queue: Approvals) -> QueuedRequest:
+def waiting(queue: Approvals) -> ApprovalRequest:
     end = time.monotonic() + PATIENCE_S
     while not (found := queue.requests()):
         assert time.monotonic() < end, "nothing waits"
         threading.Event().wait(0.05)
-    return found[0]
+    return found[0].request
 
 
 def leave(client: RawClient) -> None:

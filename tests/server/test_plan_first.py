@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from apps import fixture_server
-from server.raw_client import RawClient
+from apps import DATA, fixture_server
+from moonpool.engine.outcomes import OutcomeStore
+from moonpool.features.approvals.model import Answerer
+from moonpool.features.approvals.service import Approvals
+from moonpool.features.approvals.table import ApprovalStore
+from moonpool.features.plans.model import PlanState
+from moonpool.features.plans.service import Plans
+from moonpool.features.plans.table import PlanStore
+from moonpool.store.paths import approvals_path, outcomes_dir, plans_path
+from moonpool.store.process_marks import is_gone
+from server.raw_client import PATIENCE_S, RawClient
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -83,3 +94,39 @@ def test_a_session_is_rehearsed_in_and_run_in_with_what_it_remembers(client: Raw
 def test_a_request_cannot_carry_an_approval(client: RawClient, more: dict[str, Any]) -> None:
     _, refused = run(client, None, **more)
     assert refused["error"]["type"] == "input_invalid"
+
+
+@pytest.mark.parametrize(
+    "way", ["queue", pytest.param("plans", marks=pytest.mark.slow), pytest.param("left", marks=pytest.mark.slow)]
+)
+def test_a_plan_of_a_client_that_cannot_ask_waits_in_the_queue_as_a_call_does(tmp_path: Path, way: str) -> None:
+    config, boss = tmp_path / "servers.json", Answerer(name="terminal:boss", person=True)
+    config.write_text(json.dumps({"mcpServers": {"echo": fixture_server("echo.py", allow=[])}}), encoding="utf-8")
+    store = ApprovalStore(approvals_path(DATA), is_gone=is_gone)
+    queue = Approvals(store, lambda _: None)
+    plans = Plans(PlanStore(plans_path(DATA)), lambda _: None, expiry_s=600.0)
+    with closing(store), RawClient(config, approve="ask", MOONPOOL_APPROVAL_WAIT_S="0.1", EOF_GRACE_S="0.5") as client:
+        client.handshake()
+        _, rehearsed = run(client, None, dry_run=True)
+        plan_id = rehearsed["plan"]["plan_id"]
+        _, done = run(client, None, plan=plan_id)
+        assert done["error"]["type"] == "approval_pending"
+        assert "until a person approves the plan (request" in done["error"]["message"]
+        (waiting,) = queue.requests()
+        assert (waiting.request.is_plan, plan_id in waiting.request.reason) == (True, True)
+        if way == "left":
+            assert client.process.stdin is not None
+            client.process.stdin.close()
+            wait_until(lambda: "the client has left" in client.said(), within_s=PATIENCE_S)
+        if way == "plans":
+            plans.approve(plan_id, boss)
+        else:
+            queue.approve(waiting.request_id, boss)
+        if way == "left":
+            assert client.process.wait(PATIENCE_S) == 0
+            kept = OutcomeStore(outcomes_dir(DATA)).find(waiting.request.run_id)
+            done = (kept or {})["result"]
+        while done.get("error", {}).get("type") == "approval_pending":
+            _, done = run(client, None, plan=plan_id)
+        assert (done["ok"], done["data"], queue.requests()) == (True, True, [])
+    assert plans.find(plan_id).state is PlanState.USED

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Generator
     from pathlib import Path
 
-    from moonpool.features.approvals.model import QueuedRequest
+    from moonpool.features.approvals.model import ApprovalRequest
 
 CALL = "import servers.echo as e\nr = await e.echo(word='hello')\nresult = r.data if r['ok'] else r['error']"
 BOSS = Answerer(name="terminal:boss", person=True)
@@ -36,12 +36,12 @@ def queue() -> Generator[Approvals]:
     store.close()
 
 
-def waiting(queue: Approvals) -> QueuedRequest:
+def waiting(queue: Approvals) -> ApprovalRequest:
     end = time.monotonic() + PATIENCE_S
     while not (found := queue.requests()):
         assert time.monotonic() < end, "nothing waits"
         threading.Event().wait(0.05)
-    return found[0]
+    return found[0].request
 
 
 def run(client: RawClient) -> tuple[dict[str, Any], dict[str, Any]]:

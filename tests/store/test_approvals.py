@@ -13,6 +13,7 @@ import pytest
 
 from commands.process import Command
 from moonpool.core.audit import JournalError
+from moonpool.core.calls import ApprovalState
 from moonpool.core.manifest import ToolDefinition
 from moonpool.features.approvals import table
 from moonpool.features.approvals.model import (
@@ -20,6 +21,7 @@ from moonpool.features.approvals.model import (
     ApprovalAnswerError,
     ApprovalGrant,
     ApprovalQueueError,
+    ApprovalRequest,
     QueuedRequest,
     QueueState,
 )
@@ -68,14 +70,18 @@ def store(path: Path, clock: Clock) -> Iterator[ApprovalStore]:
     made.close()
 
 
-def asked(request_id: str = "a" * 32, **changes: object) -> QueuedRequest:
-    request = QueuedRequest(
+def asked(
+    request_id: str = "a" * 32, *, at: float = Clock.now, expires_at: float | None = None, **changes: Any
+) -> QueuedRequest:
+    request = ApprovalRequest(
         request_id=request_id, run_id="run", session_id="session", principal="local:alice", server_id="git",
         tool_name="create_issue", tool_digest=TOOL.digest, arguments='{"repo":"acme/x"}', arguments_digest="sha256:a",
-        reason="no rule", rule_id="default", human_only=False, asked_at=Clock.now, expires_at=Clock.now + 600,
-        owner=own_mark(), server_digest="sha256:staging",
+        reason="no rule", rule_id="default", server_digest="sha256:staging",
     )  # fmt: skip
-    return replace(request, **changes)
+    return QueuedRequest(
+        request=replace(request, **changes), asked_at=at, expires_at=at + 600 if expires_at is None else expires_at,
+        owner=own_mark(),
+    )  # fmt: skip
 
 
 def facts(**changes: object) -> CallFacts:
@@ -126,9 +132,9 @@ def test_an_answer_reaches_who_asked_once(store: ApprovalStore, yes: bool) -> No
     assert first is not None
     assert second is not None
     assert (first.state, first.approver, first.note) == (
-        QueueState.APPROVED if yes else QueueState.DENIED, "terminal:alice", "why",
+        ApprovalState.APPROVED if yes else ApprovalState.REJECTED, "terminal:alice", "why",
     )  # fmt: skip
-    assert second.state is QueueState.DENIED
+    assert second.state is ApprovalState.REJECTED
 
 
 @pytest.mark.parametrize(
@@ -148,7 +154,7 @@ def test_an_approval_is_not_taken_for_other_arguments(store: ApprovalStore) -> N
     store.answer("a" * 32, "sha256:a", approved=True, approver="x")
     answer = store.take("a" * 32, "sha256:other")
     assert answer is not None
-    assert answer.state is QueueState.DENIED
+    assert answer.state is ApprovalState.REJECTED
 
 
 def test_of_many_who_answer_at_once_one_is_heard(store: ApprovalStore, path: Path, clock: Clock) -> None:
@@ -175,7 +181,7 @@ def test_too_late_is_too_late(store: ApprovalStore, clock: Clock) -> None:
         store.answer("a" * 32, "sha256:a", approved=True, approver="x")
     answer = store.take("a" * 32, "sha256:a")
     assert answer is not None
-    assert answer.state is QueueState.EXPIRED
+    assert answer.state is ApprovalState.EXPIRED
 
 
 @pytest.mark.parametrize(("late_s", "state"), [(10, "withdrawn"), (599.5, "expired")])
@@ -191,13 +197,13 @@ def test_a_request_that_is_withdrawn_cannot_be_answered(
 
 _ASKER = """
 import sys, time, pathlib
-from moonpool.features.approvals.model import QueuedRequest
+from moonpool.features.approvals.model import ApprovalRequest, QueuedRequest
 from moonpool.store.process_marks import is_gone, own_mark
 from moonpool.features.approvals.table import ApprovalStore
 for letter in "cd":
     ApprovalStore(pathlib.Path(sys.argv[1]), is_gone=is_gone).put(QueuedRequest(
-        request_id=letter * 32, run_id="run", session_id="s", principal="p", server_id="git", tool_name="t",
-        tool_digest="", arguments="{}", arguments_digest="d", reason="", rule_id="", human_only=False,
+        request=ApprovalRequest(request_id=letter * 32, run_id="run", principal="p", server_id="git", tool_name="t",
+            arguments="{}", arguments_digest="d", reason=""),
         asked_at=time.time(), expires_at=time.time() + 600, owner=own_mark()))
 print("asked", flush=True)
 time.sleep(600)
@@ -274,13 +280,13 @@ def test_requests_that_are_over_are_bounded_by_number(store: ApprovalStore, monk
 def test_what_is_over_is_forgotten_after_a_week(store: ApprovalStore, clock: Clock) -> None:
     store.put(asked())
     clock.now += 8 * 86_400
-    store.put(asked("b" * 32, asked_at=clock.now, expires_at=clock.now + 1))
+    store.put(asked("b" * 32, at=clock.now, expires_at=clock.now + 1))
     assert [one.request_id for one in store.requests(waiting_only=False)] == ["b" * 32]
 
 
 def test_texts_are_cut_and_half_characters_survive(store: ApprovalStore) -> None:
     store.put(asked(arguments="x" * 100_000, reason="\ud800", tool_name="\x1b[2J"))
-    (kept,) = store.requests(waiting_only=True)
+    kept = store.requests(waiting_only=True)[0].request
     assert (len(kept.arguments), kept.reason, kept.tool_name) == (8000, "?", "\x1b[2J")
 
 
@@ -377,6 +383,56 @@ def test_an_approval_grant_belongs_to_a_server_not_to_its_name(store: ApprovalSt
     assert not covering(store, facts(), server_digest="")
 
 
+_VERSION_3 = """
+CREATE TABLE request (
+    request_id TEXT PRIMARY KEY, run_id TEXT NOT NULL, session_id TEXT NOT NULL, principal TEXT NOT NULL,
+    server_id TEXT NOT NULL, tool_name TEXT NOT NULL, tool_digest TEXT NOT NULL, arguments TEXT NOT NULL,
+    arguments_digest TEXT NOT NULL, reason TEXT NOT NULL, rule_id TEXT NOT NULL, human_only INTEGER NOT NULL,
+    cut INTEGER NOT NULL, whole TEXT NOT NULL, server_digest TEXT NOT NULL, server_address TEXT NOT NULL,
+    config_file TEXT NOT NULL, code_line INTEGER NOT NULL,
+    asked_at REAL NOT NULL, expires_at REAL NOT NULL, owner TEXT NOT NULL, state TEXT NOT NULL,
+    approver TEXT NOT NULL, note TEXT NOT NULL, answered_at REAL, taken_at REAL
+);
+INSERT INTO request VALUES ('a', 'run_1', 's', 'local:alice', 'moonpool', 'plan', '', '1. git.push', 'sha256:a', 'why',
+    '', 1, 1, '1. git.push {}', 'sha256:s', 'mcp-git', '/etc/x.json', 3, 1000000.0, 1000600.0, '', 'waiting', '', '',
+    NULL, NULL);
+CREATE TABLE standing (
+    answer_id TEXT PRIMARY KEY, principal TEXT NOT NULL, server_id TEXT NOT NULL, tool_name TEXT NOT NULL,
+    tool_digest TEXT NOT NULL, server_digest TEXT NOT NULL, server_address TEXT NOT NULL, conditions TEXT NOT NULL,
+    arguments_digest TEXT NOT NULL, human_only INTEGER NOT NULL, given_by TEXT NOT NULL,
+    given_at REAL NOT NULL, expires_at REAL NOT NULL, request_id TEXT NOT NULL
+);
+INSERT INTO standing VALUES ('g', 'local:alice', 'git', 'push', 'sha256:t', 'sha256:s', 'mcp-git',
+    '[{"at": "/a", "glob": ["x"]}]', '', 0, 'terminal:alice', 1000000.0, 1000600.0, 'r');
+PRAGMA user_version=3;
+"""
+
+
+def test_a_file_as_0_1_0_wrote_it_is_read(path: Path, clock: Clock) -> None:
+    path.parent.mkdir(mode=0o700)
+    connection = sqlite3.connect(path)
+    connection.executescript(_VERSION_3)
+    connection.close()
+    store = ApprovalStore(path, is_gone=is_gone, clock=clock)
+    (queued,), (grant,) = store.requests(waiting_only=True), store.grants()
+    assert queued == QueuedRequest(
+        request=ApprovalRequest(
+            request_id="a", run_id="run_1", session_id="s", principal="local:alice", server_id="moonpool",
+            tool_name="plan", arguments="1. git.push", arguments_digest="sha256:a", reason="why", human_only=True,
+            cut=True, whole="1. git.push {}", server_digest="sha256:s", server_address="mcp-git",
+            config_file="/etc/x.json", code_line=3,
+        ),
+        asked_at=clock.now, expires_at=clock.now + 600,
+    )  # fmt: skip
+    assert queued.request.is_plan
+    assert grant == ApprovalGrant(
+        answer_id="g", principal="local:alice", server_id="git", tool_name="push", tool_digest="sha256:t",
+        server_digest="sha256:s", server_address="mcp-git", where=(Condition("/a", Glob(("x",))),), arguments_digest="",
+        human_only=False, given_by="terminal:alice", given_at=clock.now, expires_at=clock.now + 600, request_id="r",
+    )  # fmt: skip
+    store.close()
+
+
 def test_answers_that_name_no_server_do_not_count_any_more(path: Path, clock: Clock) -> None:
     path.parent.mkdir(mode=0o700)
     connection = sqlite3.connect(path)
@@ -401,7 +457,7 @@ def test_nothing_is_approved_for_a_while_by_who_has_not_seen_it_all(store: Appro
     approvals.approve("b" * 32, PERSON)
     approvals.approve("a" * 32, PERSON, terms=terms, saw_whole=True)
     assert len(approvals.grants()) == 1
-    assert [one.whole for one in store.requests(waiting_only=False)] == ["", ""]  # kept no longer than needed
+    assert [one.request.whole for one in store.requests(waiting_only=False)] == ["", ""]  # kept no longer than needed
 
 
 @pytest.mark.parametrize(
@@ -469,9 +525,10 @@ def test_who_answers_before_the_end_and_is_not_heard_is_told(
     with pytest.raises(ApprovalAnswerError, match=f"came too late: it is {state}"):
         approvals.was_taken(answered, PERSON, grant)
     assert store.grants() == []
-    taken = store.take("a" * 32, answered.arguments_digest)
+    taken = store.take("a" * 32, answered.request.arguments_digest)
     assert taken is not None
-    assert taken.state is state
+    expired = state is QueueState.EXPIRED
+    assert taken.state is (ApprovalState.EXPIRED if expired else ApprovalState.REJECTED)
     store.close()
 
 
@@ -479,7 +536,7 @@ def test_who_answers_learns_that_it_was_heard(store: ApprovalStore, clock: Clock
     approvals = Approvals(store, RECORDS.append, clock=clock)
     store.put(asked())
     answered, _ = approvals.approve("a" * 32, PERSON)
-    store.take("a" * 32, answered.arguments_digest)
+    store.take("a" * 32, answered.request.arguments_digest)
     store.withdraw("a" * 32)
     assert approvals.was_taken(answered, PERSON) is True
 

@@ -15,7 +15,7 @@ from moonpool.core.audit import AuditRow, Journal, JournalError, verify_rows
 from moonpool.core.audit_records import ApprovalGrantRecord, AuditRecord
 from moonpool.store.fake import MemoryJournal
 from moonpool.store.journal import open_journal
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 from store.audit_records import intent, outcome, start, transfer
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from moonpool.core.audit import JournalError
 from moonpool.features.receipts.service import execution_states
 from moonpool.features.usage.measures import measure
 from moonpool.store.journal import SqliteJournal, open_journal
-from moonpool.store.journal_file import Entry, JournalFile, read_rows, verify_file
+from moonpool.store.journal_file import Entry, JournalFile
+from moonpool.store.journal_reading import read_rows, verify_file
 from store.audit_records import intent, outcome
 
 if TYPE_CHECKING:

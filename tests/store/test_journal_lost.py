@@ -21,7 +21,8 @@ from moonpool.core.audit import JournalError, JournalLostError, chain_hash
 from moonpool.pipeline.pipeline import CallPipeline
 from moonpool.redaction.redactor import Redactor
 from moonpool.store.journal import open_journal
-from moonpool.store.journal_file import Entry, JournalFile, read_rows, verify_file
+from moonpool.store.journal_file import Entry, JournalFile
+from moonpool.store.journal_reading import read_rows, verify_file
 from pipeline.test_pipeline import Bench, type_of
 from store.audit_records import intent, outcome
 from tables import check_rows, every_row

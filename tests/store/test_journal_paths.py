@@ -12,7 +12,8 @@ import anyio
 import pytest
 
 from moonpool.store.journal import open_journal
-from moonpool.store.journal_file import JournalFile, read_rows, verify_file
+from moonpool.store.journal_file import JournalFile
+from moonpool.store.journal_reading import read_rows, verify_file
 from store.audit_records import intent, outcome, start
 
 if TYPE_CHECKING:

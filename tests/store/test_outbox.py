@@ -15,13 +15,14 @@ from apps import fresh_data
 from fixtures import outbox_wrecks as wrecks
 from moonpool.bootstrap import open_tenant
 from moonpool.core.audit import JournalError
+from moonpool.core.calls import ApprovalState
 from moonpool.core.json import canonical_json
 from moonpool.features.approvals.model import QueueState
 from moonpool.features.approvals.table import ApprovalStore
 from moonpool.features.plans.model import PlanError, PlanState, PlanStoreError
 from moonpool.features.plans.table import PlanStore
 from moonpool.pipeline.approval import AutoApprover
-from moonpool.store.journal_file import read_rows, verify_file
+from moonpool.store.journal_reading import read_rows, verify_file
 from moonpool.store.paths import approvals_path, journal_path, plans_path, tenant_dir
 from tenants import open_engine_of_fakes
 
@@ -117,10 +118,10 @@ def test_while_the_journal_is_written_to_the_file_is_open_to_others(tmp_path: Pa
         late = ApprovalStore(approvals_path(tmp_path), is_gone=lambda _: None, clock=lambda: 9.5e9)
         answer = late.take(wrecks.REQUEST.request_id, wrecks.REQUEST.arguments_digest)
         assert answer is not None
-        assert answer.state is QueueState.DENIED  # its time is up, and the yes is not on record
+        assert answer.state is ApprovalState.REJECTED  # its time is up, and the yes is not on record
         assert wrecks.approvals_of(tmp_path, wrecks.written(tmp_path)).grants() == []
         assert records(tmp_path) == []  # who lives delivers for itself
-        other.put(wrecks.replace(wrecks.REQUEST, request_id="c" * 32))
+        wrecks.put(tmp_path, wrecks.replace(wrecks.REQUEST, request_id="c" * 32))
         wrecks.written(tmp_path)(record)
 
     def look_at_plan(record: Any) -> None:

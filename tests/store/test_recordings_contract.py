@@ -9,6 +9,7 @@ import threading
 from contextlib import closing, contextmanager
 from typing import TYPE_CHECKING
 
+import msgspec
 import pytest
 
 from moonpool.core.shares import fair_share
@@ -157,12 +158,18 @@ def test_a_recording_comes_back_as_it_was_written(storage: Keeper) -> None:
         begin(recordings, "run_1", "print(1)")
         recordings.add("run_1", lambda: call(1))
         recordings.add("run_1", lambda: reply(1, b'{"ok": true}'))
-        recordings.add("run_1", lambda: RunEnd(envelope=b"{}", tape=b"tape"))
+        recordings.add("run_1", lambda: RunEnd(envelope=b"{}", nondeterminism_log=b"log"))
 
     found = storage(write).load("run_1")
     assert (found.header, found.shared) == (header("run_1", "print(1)"), SHARED)
     assert (found.calls, found.replies) == ((call(1),), (reply(1, b'{"ok": true}'),))
-    assert found.end == RunEnd(envelope=b"{}", tape=b"tape")
+    assert found.end == RunEnd(envelope=b"{}", nondeterminism_log=b"log")
+
+
+def test_the_end_of_a_recording_of_0_1_0_is_read() -> None:
+    stored = msgspec.msgpack.encode({"envelope": b"{}", "forced": "timeout", "tape": b"log"})
+    end = RunEnd(envelope=b"{}", forced="timeout", nondeterminism_log=b"log")
+    assert msgspec.msgpack.decode(stored, type=RunEnd) == end
 
 
 def test_a_recording_without_an_end_is_read_as_far_as_it_goes(storage: Keeper) -> None:

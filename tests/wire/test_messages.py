@@ -65,10 +65,12 @@ def test_every_head_is_tagged_in_t() -> None:
         pytest.param(b'{"t":"tool_call","id":1,"server":"s","tool":"t","line":"3\\n"}', id="line of another type"),
         pytest.param(b'{"t":"tool_call","id":1,"server":"s","tool":"%s"}' % (b"t" * 1025), id="name too long"),
         pytest.param(b'{"t":"output","stream":3}', id="unknown stream"),
-        pytest.param(b'{"t":"tape"}', id="a log of no run"),
-        pytest.param(b'{"t":"tape","run":"%s"}' % (b"r" * 257), id="a log whose run is too long"),
-        pytest.param(b'{"t":"tape","run":"r","divergence":"%s"}' % (b"d" * 501), id="a divergence too long"),
-        pytest.param(b'{"t":"tape","run":"r","divergence":null}', id="a divergence of another type"),
+        pytest.param(b'{"t":"nondeterminism_log"}', id="a log of no run"),
+        pytest.param(b'{"t":"nondeterminism_log","run":"%s"}' % (b"r" * 257), id="a log whose run is too long"),
+        pytest.param(
+            b'{"t":"nondeterminism_log","run":"r","divergence":"%s"}' % (b"d" * 501), id="a divergence too long"
+        ),
+        pytest.param(b'{"t":"nondeterminism_log","run":"r","divergence":null}', id="a divergence of another type"),
         pytest.param(b'{"t":"display","mime":' + b"[" * 5000 + b"]" * 5000 + b"}", id="deep"),
         pytest.param(b'{"t":"display","mime":"m","x":' + b"[" * 9 + b"]" * 9 + b"}", id="deep in an unknown field"),
         pytest.param(b'{"t":"failed","step":"s","message":"' + b"m" * 8193 + b'"}', id="message too long"),
@@ -95,7 +97,7 @@ def test_structs_are_frozen() -> None:
 
 
 def test_a_log_is_bounded() -> None:
-    tape = host.decode_guest(b'{"t":"tape","run":"r"}')
+    tape = host.decode_guest(b'{"t":"nondeterminism_log","run":"r"}')
     host.check_body(tape, bytes(NONDETERMINISM_BYTES_MAX))
     with pytest.raises(host.InvalidMessage, match="a nondeterminism log of 1,048,577 bytes"):
         host.check_body(tape, bytes(NONDETERMINISM_BYTES_MAX + 1))
@@ -107,7 +109,7 @@ _VALUES = st.one_of(st.none(), st.booleans(), st.integers(), st.text(max_size=60
 @given(st.dictionaries(st.sampled_from(["run", "divergence", "x"]), _VALUES))
 def test_junk_about_a_log_is_a_log_or_invalid(fields: dict[str, object]) -> None:
     try:
-        message = host.decode_guest(json.dumps({**fields, "t": "tape"}).encode())
+        message = host.decode_guest(json.dumps({**fields, "t": "nondeterminism_log"}).encode())
     except host.InvalidMessage:
         return
     assert isinstance(message, host.RecordedNondeterminism)

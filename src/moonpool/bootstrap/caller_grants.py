@@ -11,7 +11,7 @@ from moonpool.core.errors import InputError
 from moonpool.core.hidden_characters import all_seen
 from moonpool.core.phrases import clip
 from moonpool.features.approvals.queue_approver import GrantedApprovals
-from moonpool.pipeline.approval import ApprovalRequest, LiveApprovals
+from moonpool.pipeline.approval import LiveApprovals
 from moonpool.pipeline.budgets import Ledger
 from moonpool.pipeline.call_state import CallContext
 from moonpool.pipeline.caller_grant import CallerGrant
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from moonpool.configuration.servers import McpConfig
     from moonpool.engine.tool_registry import ToolRegistry
-    from moonpool.features.approvals.model import ApprovalQueue
-    from moonpool.pipeline.approval import ApprovalAnswer, ApprovalBounds, ApprovalService, Approver
+    from moonpool.features.approvals.model import ApprovalAnswer, ApprovalQueue, ApprovalRequest
+    from moonpool.pipeline.approval import ApprovalBounds, ApprovalService, Approver
     from moonpool.pipeline.caller_grant import RunFacts
     from moonpool.pipeline.deadline import Deadline
     from moonpool.policy import CallFacts, Layer

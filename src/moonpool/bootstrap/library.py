@@ -15,7 +15,7 @@ from moonpool.features.library.service import LibraryChanges
 from moonpool.features.library.table import LibraryStore
 from moonpool.redaction.redactor import Tally
 from moonpool.store.journal import open_journal
-from moonpool.store.journal_file import has_row
+from moonpool.store.journal_reading import has_row
 from moonpool.store.paths import journal_path, library_dir
 
 if TYPE_CHECKING:

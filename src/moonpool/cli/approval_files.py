@@ -11,9 +11,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.core.audit_records import OutboxRecord
-    from moonpool.features.approvals.model import Answerer, ApprovalGrant
+    from moonpool.features.approvals.model import Answerer, ApprovalGrant, ApprovalRequest
     from moonpool.features.approvals.service import Approvals, GrantTerms
-    from moonpool.pipeline.approval import ApprovalRequest
 
 
 @dataclass(frozen=True, slots=True)

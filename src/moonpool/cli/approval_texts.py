@@ -19,7 +19,6 @@ from moonpool.cli.terminal import ask_at, open_terminal
 from moonpool.cli.terminal_approver import hanging, visible
 from moonpool.core.lookalikes import shown_name
 from moonpool.features.approvals.model import WHOLE_CHARS_MAX, Answerer
-from moonpool.pipeline.approval import server_place
 from moonpool.pipeline.readable_json import in_one_line
 from moonpool.policy import entry_decides, entry_remedy, operators_remedy
 
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from moonpool.core.json import JsonObject
-    from moonpool.features.approvals.model import ApprovalGrant, QueuedRequest
+    from moonpool.features.approvals.model import ApprovalGrant, ApprovalRequest, QueuedRequest
     from moonpool.policy import Condition
 
 _ID_CHARS: Final = 12
@@ -73,10 +72,11 @@ def shown_left(expires_at: float) -> str:
     return f"{left_s:.0f} s"
 
 
-def request_cells(request: QueuedRequest) -> tuple[str, ...]:
-    left = shown_left(request.expires_at) if request.state == "waiting" else ""
+def request_cells(queued: QueuedRequest) -> tuple[str, ...]:
+    request, waits = queued.request, queued.state == "waiting"
     arguments = visible(in_one_line(request.arguments), _CELL_CHARS_MAX)
-    state = f"{request.state} (a person)" if request.human_only and request.state == "waiting" else str(request.state)
+    state = f"{queued.state} (a person)" if request.human_only and waits else str(queued.state)
+    left = shown_left(queued.expires_at) if waits else ""
     return (request.request_id[:_ID_CHARS], state, tool_of(request), arguments, request.principal, left)
 
 
@@ -87,16 +87,16 @@ def rule_cells(grant: ApprovalGrant) -> tuple[str, ...]:
     return (grant.answer_id, tool, server, further_calls(grant), grant.principal, until, grant.given_by)
 
 
-def request_frame(request: QueuedRequest, *, full: bool) -> str:
+def request_frame(queued: QueuedRequest, *, full: bool) -> str:
     """SECURITY: untrusted text is indented by `│ `, as at the terminal prompt."""
+    request = queued.request
     width = max(20, shutil.get_terminal_size().columns)
     arguments = request.whole if full and request.whole else request.arguments
-    place = server_place(request.server_id, request.server_address, request.config_file)
     kind = "; policy wants a person to answer" if request.human_only else ""
-    answered = f" by {visible(request.approver, _NAME_CHARS_MAX)}" if request.approver else ""
+    answered = f" by {visible(queued.approver, _NAME_CHARS_MAX)}" if queued.approver else ""
     shown = {
         "tool": tool_of(request),
-        "server": visible(place, _TEXT_CHARS_MAX),
+        "server": visible(request.place, _TEXT_CHARS_MAX),
         "line of the code": str(request.code_line or ""),
         "arguments": "" if request.is_plan else visible(in_one_line(arguments), WHOLE_CHARS_MAX),
         "because": visible(request.reason, _TEXT_CHARS_MAX),
@@ -105,19 +105,19 @@ def request_frame(request: QueuedRequest, *, full: bool) -> str:
         "execution": visible(request.run_id, _NAME_CHARS_MAX),
         "session": visible(request.session_id, _NAME_CHARS_MAX),
         "digest": visible(request.arguments_digest, _NAME_CHARS_MAX),
-        "note": visible(request.note, _TEXT_CHARS_MAX),
+        "note": visible(queued.note, _TEXT_CHARS_MAX),
         "to allow it for good": visible(_for_good(request), _TEXT_CHARS_MAX),
     }
     told = [f"{name}: {text}" for name, text in shown.items() if text]
     if request.is_plan:
         told += [visible(line, WHOLE_CHARS_MAX) for line in arguments.split("\n")]
     lines = [line for text in told for line in hanging(text, width)]
-    head = f"{request.request_id}: {request.state}{answered}{kind}; until {shown_time(request.expires_at)}"
+    head = f"{request.request_id}: {queued.state}{answered}{kind}; until {shown_time(queued.expires_at)}"
     more = "not all of it is shown; --full shows the rest" if request.whole and not full else ""
     return "\n".join([head, "┌─ request", *(f"│ {line}" for line in lines), "└─", *([more] if more else [])])
 
 
-def _for_good(request: QueuedRequest) -> str:
+def _for_good(request: ApprovalRequest) -> str:
     """The command for a permanent permission, if the server's entry decides and not a policy file."""
     if request.is_plan or not entry_decides(request.rule_id, request.server_id):
         return ""
@@ -125,10 +125,11 @@ def _for_good(request: QueuedRequest) -> str:
     return operators_remedy(remedy, request.server_id, request.tool_name, request.config_file)
 
 
-def request_json(request: QueuedRequest, *, full: bool = False) -> JsonObject:
+def request_json(queued: QueuedRequest, *, full: bool = False) -> JsonObject:
+    request = queued.request
     return {
         "id": request.request_id,
-        "state": str(request.state),
+        "state": str(queued.state),
         "server": request.server_id,
         "tool": request.tool_name,
         "arguments": request.whole if full and request.whole else request.arguments,
@@ -143,10 +144,10 @@ def request_json(request: QueuedRequest, *, full: bool = False) -> JsonObject:
         "principal": request.principal,
         "run_id": request.run_id,
         "session_id": request.session_id,
-        "asked_at": shown_time(request.asked_at),
-        "expires_at": shown_time(request.expires_at),
-        "approver": request.approver,
-        "note": request.note,
+        "asked_at": shown_time(queued.asked_at),
+        "expires_at": shown_time(queued.expires_at),
+        "approver": queued.approver,
+        "note": queued.note,
     }
 
 
@@ -167,7 +168,7 @@ def grant_json(grant: ApprovalGrant) -> JsonObject:
     }
 
 
-def tool_of(request: QueuedRequest) -> str:
+def tool_of(request: ApprovalRequest) -> str:
     return visible(f"{request.server_id}.{shown_name(request.tool_name)}", _NAME_CHARS_MAX)
 
 

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from moonpool.core.json import JsonObject
-    from moonpool.features.approvals.model import QueuedRequest
+    from moonpool.features.approvals.model import ApprovalRequest, QueuedRequest
     from moonpool.features.approvals.service import Approvals, GrantTerms
 
 
@@ -63,10 +63,10 @@ def list_(*, all_: bool, as_json: bool) -> None:
     with _opened() as approvals:
         found = approvals.requests(waiting_only=not all_)
     if as_json:
-        for request in found:
-            print_json(request_json(request))
+        for queued in found:
+            print_json(request_json(queued))
     elif found:
-        print_table(_COLUMNS, (request_cells(request) for request in found))
+        print_table(_COLUMNS, (request_cells(queued) for queued in found))
     if not found:
         remark("no request waits for approval" if not all_ else "no requests")
 
@@ -78,13 +78,13 @@ def list_(*, all_: bool, as_json: bool) -> None:
 def show(request_id: str, *, full: bool, as_json: bool) -> None:
     """Show one request with its arguments."""
     with _opened() as approvals:
-        request = approvals.find(request_id)
+        queued = approvals.find(request_id)
     if as_json:
-        print_json(request_json(request, full=full))
+        print_json(request_json(queued, full=full))
     else:
-        click.echo(request_frame(request, full=full))
-    if full and request.cut and not request.whole:
-        remark(f"not all of the arguments: {_not_kept(request)}")
+        click.echo(request_frame(queued, full=full))
+    if full and queued.request.cut and not queued.request.whole:
+        remark(f"not all of the arguments: {_not_kept(queued)}")
 
 
 @app.command("approve")
@@ -119,8 +119,9 @@ def approve(
     terms = _terms(for_, where, any_arguments=any_arguments)
     with _opened() as approvals:
         by = answerer()
-        request = approvals.approvable(request_id, by, terms=terms, saw_whole=full)
-        _check_full(request, full=full)
+        queued = approvals.approvable(request_id, by, terms=terms, saw_whole=full)
+        request = queued.request
+        _check_full(queued, full=full)
         if request.is_plan and request.cut and not full:
             problem = f"the plan of request {request.request_id} is longer than a screen"
             raise InputError(f"{problem}; approve it with --full, which shows all of it first")
@@ -129,13 +130,13 @@ def approve(
             until = shown_time(time.time() + terms.seconds)
             allowed += f", and further ones {covered(terms.where, same=not terms.any_arguments)} until {until}"
         question = f"Allow {allowed}? y = yes, n = no: "
-        if not confirmed(request_frame(request, full=full), question, by, as_json=as_json):
+        if not confirmed(request_frame(queued, full=full), question, by, as_json=as_json):
             raise ApprovalAnswerError(f"you did not say yes, so request {request.request_id} waits as before")
-        request, grant = approvals.approve(request.request_id, by, note=note, terms=terms, saw_whole=full)
-        _tell_unless(approvals.was_taken(request, by, grant), request)
+        queued, grant = approvals.approve(request.request_id, by, note=note, terms=terms, saw_whole=full)
+        _tell_unless(approvals.was_taken(queued, by, grant), request)
     if as_json:
         given: JsonObject = {} if grant is None else {"standing": grant_json(grant)}
-        print_json({**request_json(request), **given})
+        print_json({**request_json(queued), **given})
         return EXIT_OK
     click.echo(f"approved {request.request_id}: this one call of {tool_of(request)}")
     if grant is not None:
@@ -153,9 +154,10 @@ def deny(request_id: str, *, note: str, as_json: bool) -> int:
     """Refuse the call that a request asks about."""
     with _opened() as approvals:
         by = answerer()
-        request = approvals.deny(request_id, by, note=note)
-        _tell_unless(approvals.was_taken(request, by), request)
-    click.echo(json.dumps(request_json(request)) if as_json else f"denied {request.request_id}: {tool_of(request)}")
+        queued = approvals.deny(request_id, by, note=note)
+        _tell_unless(approvals.was_taken(queued, by), queued.request)
+    told = f"denied {queued.request_id}: {tool_of(queued.request)}"
+    click.echo(json.dumps(request_json(queued)) if as_json else told)
     return EXIT_OK
 
 
@@ -167,7 +169,7 @@ def outcome(name: str) -> None:
     run_id = run_named(name, data)
     if not run_id.startswith("run_"):
         with _opened() as approvals:
-            run_id = approvals.find(name).run_id
+            run_id = approvals.find(name).request.run_id
     found = OutcomeStore(outcomes_dir(data)).find(run_id)
     if found is None:
         raise InputError(
@@ -200,14 +202,14 @@ def _opened() -> AbstractContextManager[Approvals]:
     return opened_approvals(data_folder(Settings.load(os.environ)))
 
 
-def _check_full(request: QueuedRequest, *, full: bool) -> None:
-    if full and request.cut and not request.whole:
-        raise InputError(f"all arguments of request {request.request_id} cannot be shown: {_not_kept(request)}")
+def _check_full(queued: QueuedRequest, *, full: bool) -> None:
+    if full and queued.request.cut and not queued.request.whole:
+        raise InputError(f"all arguments of request {queued.request_id} cannot be shown: {_not_kept(queued)}")
 
 
-def _not_kept(request: QueuedRequest) -> str:
-    over = f"of a request that is over ({request.state}) a screen of them is kept"
-    return "they are too long to be kept" if request.state == "waiting" else over
+def _not_kept(queued: QueuedRequest) -> str:
+    over = f"of a request that is over ({queued.state}) a screen of them is kept"
+    return "they are too long to be kept" if queued.state == "waiting" else over
 
 
 def _terms(duration: str | None, where: Sequence[str], *, any_arguments: bool) -> GrantTerms | None:
@@ -220,7 +222,7 @@ def _terms(duration: str | None, where: Sequence[str], *, any_arguments: bool) -
     return None
 
 
-def _tell_unless(taken: bool, request: QueuedRequest) -> None:
+def _tell_unless(taken: bool, request: ApprovalRequest) -> None:
     if not taken:
         told = "the process that asked has not taken the answer yet; what becomes of it"
         remark(f"{told}: moonpool approvals show {request.request_id}")

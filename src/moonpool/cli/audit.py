@@ -16,7 +16,7 @@ from moonpool.features.receipts.model import State
 from moonpool.features.receipts.service import execution_states
 from moonpool.policy import entry_decides, entry_remedy, operators_remedy
 from moonpool.settings import Settings
-from moonpool.store.journal_file import read_rows, verify_file
+from moonpool.store.journal_reading import read_rows, verify_file
 from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:

@@ -4,41 +4,34 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO
 
 from moonpool.core.errors import InputError
 from moonpool.core.languages import PYTHON, is_typescript, language_of, language_of_file
+from moonpool.engine.code_request import CodeRequest
 
 _STDIN = 0
 
 
-class SourceCode(NamedTuple):
-    """Code, its name in tracebacks, and its language."""
-
-    code: bytes
-    name: str
-    language: str
-    typescript: bool
-
-
-def read_code(file: str | None, inline: str | None, language: str | None = None, *, bytes_max: int) -> SourceCode:
-    """Read the code. Without `language` the file's name decides. Raises InputError."""
+def read_code(file: str | None, inline: str | None, language: str | None = None, *, bytes_max: int) -> CodeRequest:
+    """A request for the code alone. Without `language` the file's name decides. Raises InputError."""
     named = language_of(language) if language is not None else None
     if inline is not None:
         if file is not None:
             raise InputError(f"give either -c CODE or the file {file!r}, not both")
         code = _checked(os.fsencode(inline), "the code given with -c", bytes_max)
-        return SourceCode(code, "<code>", named or PYTHON, is_typescript(language))
+        return CodeRequest(code=code, language=named or PYTHON, typescript=is_typescript(language))
     if file == "-" or (file is None and not os.isatty(_STDIN)):
         with open(_STDIN, "rb", closefd=False) as stdin:
             code = _checked(_read(stdin, bytes_max, "standard input"), "standard input", bytes_max)
-        return SourceCode(code, "<stdin>", named or PYTHON, is_typescript(language))
+        return CodeRequest(code=code, name="<stdin>", language=named or PYTHON, typescript=is_typescript(language))
     if file is None:
         raise InputError("there is no code to run; give a file, -c CODE, or code on standard input")
     code = _checked(_read_file(file, bytes_max), file, bytes_max)
     written_in = named or language_of_file(file)
     shown = os.fsencode(file).decode(errors="replace")  # a file name may be invalid UTF-8, a name in tracebacks may not
-    return SourceCode(code, shown, written_in, written_in == "node" and is_typescript(language, file))
+    typescript = written_in == "node" and is_typescript(language, file)
+    return CodeRequest(code=code, name=shown, language=written_in, typescript=typescript)
 
 
 def _read_file(name: str, bytes_max: int) -> bytes:

@@ -68,7 +68,7 @@ def data_folder(settings: Settings) -> Path:
 def run_named(name: str, data: Path) -> str:
     """The run id for `name`, which may be `last`. Raises InputError, JournalError."""
     from moonpool.core.errors import InputError
-    from moonpool.store.journal_file import newest_run
+    from moonpool.store.journal_reading import newest_run
     from moonpool.store.paths import journal_path
 
     if name != LAST:

@@ -104,8 +104,8 @@ def _lines(report: ReplayReport) -> Iterator[str]:
         yield from _divergence(report.divergence)
     for call in report.not_made:
         yield f"not made: {_call(call)}"
-    if report.tape_divergence:
-        yield f"clock and randomness: {report.tape_divergence}"
+    if report.nondeterminism_divergence:
+        yield f"clock and randomness: {report.nondeterminism_divergence}"
     for one in report.compared:
         yield _comparison(one)
     if report.decisions is not None:

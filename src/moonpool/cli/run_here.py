@@ -14,6 +14,7 @@ from moonpool.cli.interrupts import Interrupts
 if TYPE_CHECKING:
     from moonpool.cli.run_order import RunParts
     from moonpool.core.envelope import Envelope
+    from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.sessions import Session
 
 
@@ -22,7 +23,6 @@ async def run_here(parts: RunParts) -> None:
     with no_collection():
         from moonpool.bootstrap import open_default_tenant
         from moonpool.engine.answering import answered_by
-        from moonpool.engine.code_request import CodeRequest
         from moonpool.engine.envelope_line import envelope_line
         from moonpool.engine.missing_tools import telling_missing_tools
         from moonpool.environments.progress import stderr_progress
@@ -30,11 +30,8 @@ async def run_here(parts: RunParts) -> None:
 
     interrupts = Interrupts()
     config = read_config(parts.order.config)
-    request = CodeRequest(
-        code=parts.source.code,
-        name=parts.source.name,
-        language=parts.source.language,
-        typescript=parts.source.typescript,
+    request = replace(
+        parts.source,
         timeout_s=parts.order.timeout_s,
         observer=parts.output.show,
         dry_run=parts.order.dry_run,

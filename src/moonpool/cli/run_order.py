@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.cli.approvers import Approve
-    from moonpool.cli.code_source import SourceCode
     from moonpool.cli.program_output import ProgramOutput
     from moonpool.cli.transfers import Files, Transfer
     from moonpool.core.json import JsonValue
+    from moonpool.engine.code_request import CodeRequest
     from moonpool.settings import Settings
 
 
@@ -88,7 +88,7 @@ class RunParts:
 
     order: RunOrder
     settings: Settings
-    source: SourceCode
+    source: CodeRequest
     output: ProgramOutput
     files: RunFiles
     placeholders: Mapping[str, JsonValue]

@@ -20,7 +20,7 @@ from moonpool.cli.printer import Colour
 from moonpool.cli.terminal import WIDTH_MIN
 from moonpool.cli.terminal_approver import framed, visible
 from moonpool.core.lookalikes import shown_name
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

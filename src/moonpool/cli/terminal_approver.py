@@ -30,8 +30,7 @@ from moonpool.sandboxes.shielding import in_thread
 if TYPE_CHECKING:
     from moonpool.cli.approval_files import GrantFiles
     from moonpool.cli.terminal import Terminal
-    from moonpool.features.approvals.model import ApprovalGrant
-    from moonpool.pipeline.approval import ApprovalAnswer, ApprovalRequest
+    from moonpool.features.approvals.model import ApprovalAnswer, ApprovalGrant, ApprovalRequest
 
 _NAME_CHARS_MAX: Final = 300
 _REASON_CHARS_MAX: Final = 1000  # a rule's note has up to 500
@@ -103,7 +102,7 @@ class TerminalApprover:
 
     def _prompt(self, request: ApprovalRequest, *, seen: bool) -> str:
         further = _FURTHER_ASKED if seen and _may_stand(request) else ""
-        return (_ASK_PLAN if request.listing else _ASK) + (_MORE if request.whole else "") + further + ": "
+        return (_ASK_PLAN if request.is_plan else _ASK) + (_MORE if request.whole else "") + further + ": "
 
     async def _allow_further(self, request: ApprovalRequest, word: str, *, seen_whole: bool) -> bool:
         """Allow further calls, of this run (`r`) or also of later ones; False with a message if that
@@ -143,7 +142,7 @@ class TerminalApprover:
 
 def _may_stand(request: ApprovalRequest) -> bool:
     """Whether an answer may cover further calls (`moonpool.features.approvals.queue_approver`)."""
-    return bool(request.tool_digest) and not request.listing and not request.of_the_moment
+    return bool(request.tool_digest) and not request.of_the_moment
 
 
 def _keys(request: ApprovalRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -155,8 +154,8 @@ def _keys(request: ApprovalRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 def question(request: ApprovalRequest, width: int, *, whole: bool = False) -> str:
     """The framed text of one call, with all of its arguments if `whole`. Pure."""
-    if request.listing:
-        effects = request.whole.split("\n") if whole else request.listing
+    if request.is_plan:
+        effects = (request.whole if whole else request.arguments).split("\n")
         listed = [line for effect in effects for line in hanging(visible(effect, PLAN_CHARS_MAX), width)]
         head = framed(visible(request.reason, _REASON_CHARS_MAX), width)
         return "\n┌─ plan\n" + "".join(f"│ {line}\n" for line in (*head, *listed)) + "└─\n"

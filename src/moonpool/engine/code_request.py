@@ -34,7 +34,7 @@ class CodeRequest:
     begun: Callable[[str], None] | None = None  # hears the run id, before anybody is asked and anything is called
     responder: RequestResponder | None = None  # whom servers may ask meanwhile, instead of the caller grant's
     replay_of: str = ""  # an execution that this one replays
-    tape: bytes | None = None  # to be played
+    nondeterminism_log: bytes | None = None  # to be played
     dry_run: bool = False  # calls that may change something are not made, but listed in a plan
     placeholders: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])  # `server.tool` glob -> answer
     plan: str | None = None  # the id of the approved plan to run under

@@ -59,7 +59,7 @@ class Execution:
         self._ended: asyncio.Future[ExecutionOutcome] = asyncio.get_running_loop().create_future()
         self._calls = CallsOfExecution(sandbox, spec.run_id, calls)
         self._claims = Claims()
-        self._tape: tuple[bytes, str] | None = None  # and where it was left
+        self._nondeterminism: tuple[bytes, str] | None = None  # and where it was left
         self._forced: str | None = None
         self._grace: asyncio.TimerHandle | None = None
         self._again: asyncio.TimerHandle | None = None
@@ -80,15 +80,15 @@ class Execution:
             final=spec.final,
             result_bytes_max=spec.result_bytes_max,
             language=spec.language,
-            record=spec.record_tape,
+            record=spec.record_nondeterminism,
         )
         try:
             self._sandbox.attach(self)
             self._sandbox.limits_hit()  # what was hit before is not this execution's
             self._calls.open = True  # what comes before the code was sent by code that is over
             try:
-                if spec.tape is not None:
-                    self._sandbox.send(NondeterminismLog(run=spec.run_id), spec.tape)
+                if spec.nondeterminism_log is not None:
+                    self._sandbox.send(NondeterminismLog(run=spec.run_id), spec.nondeterminism_log)
                 self._sandbox.send(order, spec.code)
             except SandboxClosedError:
                 await self._sandbox.wait_exited()
@@ -153,7 +153,7 @@ class Execution:
         elif isinstance(message, CallRefused):
             self._calls.note_refused(message)
         elif isinstance(message, RecordedNondeterminism):
-            self._take_tape(message, body)
+            self._take_nondeterminism_log(message, body)
         elif isinstance(message, Done):
             if message.run == self._spec.run_id:
                 self._finish(done=message, result=body)
@@ -164,11 +164,11 @@ class Execution:
         elif isinstance(message, Made) and message.run == self._spec.run_id:
             self._claims.take_files(message, body)
 
-    def _take_tape(self, message: RecordedNondeterminism, body: bytes) -> None:
+    def _take_nondeterminism_log(self, message: RecordedNondeterminism, body: bytes) -> None:
         """SECURITY: the guest's own words about its run: kept, the first one, where one was asked for; never read."""
-        wanted = self._spec.record_tape or self._spec.tape is not None
-        if wanted and self._tape is None and message.run == self._spec.run_id:
-            self._tape = (body if self._spec.record_tape else b"", message.divergence)
+        wanted = self._spec.record_nondeterminism or self._spec.nondeterminism_log is not None
+        if wanted and self._nondeterminism is None and message.run == self._spec.run_id:
+            self._nondeterminism = (body if self._spec.record_nondeterminism else b"", message.divergence)
 
     def on_refused(self, message: HostMessage) -> None:
         """The guest could not take a body: a reply that is too large becomes an error; code cannot be that large."""
@@ -182,7 +182,7 @@ class Execution:
     def _finish(self, *, done: Done | None = None, result: bytes = b"", exit_: ExitOutcome | None = None) -> None:
         if not self._ended.done():
             self._calls.open = False
-            tape, divergence = self._tape or (b"", "")
+            nondeterminism_log, divergence = self._nondeterminism or (b"", "")
             self._ended.set_result(
                 ExecutionOutcome(
                     done=done,
@@ -193,8 +193,8 @@ class Execution:
                     parked_s=self.deadline.paused_s,
                     duplicate_calls=self._calls.duplicates,
                     claims=self._claims,
-                    tape=tape,
-                    tape_divergence=divergence,
+                    nondeterminism_log=nondeterminism_log,
+                    nondeterminism_divergence=divergence,
                 )
             )
             self._sandbox.detach()

@@ -28,14 +28,13 @@ class ExecutionSpec:
     timeout_s: float = 60.0
     result_bytes_max: int = 60 * 1024
     limits: SandboxLimits = field(default_factory=SandboxLimits)  # of the sandbox it runs in
-    record_tape: bool = False  # what Python code reads of clock and randomness
-    tape: bytes | None = None  # one to play to it
+    record_nondeterminism: bool = False  # what Python code reads of clock and randomness
+    nondeterminism_log: bytes | None = None  # to be played to it
 
     def __post_init__(self) -> None:
-        if self.tape is not None and len(self.tape) > NONDETERMINISM_BYTES_MAX:
-            raise ValueError(
-                f"a nondeterminism log holds at most {NONDETERMINISM_BYTES_MAX:,} bytes, not {len(self.tape):,}"
-            )
+        size = len(self.nondeterminism_log or b"")
+        if size > NONDETERMINISM_BYTES_MAX:
+            raise ValueError(f"a nondeterminism log holds at most {NONDETERMINISM_BYTES_MAX:,} bytes, not {size:,}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,5 +49,5 @@ class ExecutionOutcome:
     parked_s: float = 0.0
     duplicate_calls: int = 0
     claims: Claims  # of files and pictures
-    tape: bytes = b""  # what was recorded; empty when the execution ended before it could hand it over
-    tape_divergence: str = ""  # where the code first left the tape that was played
+    nondeterminism_log: bytes = b""  # what was recorded; empty when the execution ended before it could hand it over
+    nondeterminism_divergence: str = ""  # where the code first left the log that was played

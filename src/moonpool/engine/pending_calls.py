@@ -70,7 +70,8 @@ class ParkedCall:
 
     def __init__(self, key: str, calls: ParkedCalls) -> None:
         self.call_id, self.key = secrets.token_hex(16), key
-        self.contexts: list[CallContext] = []  # of the executions it has started
+        self.run_ids: list[str] = []  # of its executions, from before anybody is asked
+        self.contexts: list[CallContext] = []  # of those whose code can make calls
         self.given_out = False  # somebody holds a state of it
         self.spared = False  # it goes on when nobody waits for it any more
         self.set_aside = False  # its client was told to repeat the request as it was, and may come for it
@@ -90,11 +91,6 @@ class ParkedCall:
     @property
     def over(self) -> bool:
         return self._task is not None and self._task.done()
-
-    @property
-    def waits_elsewhere(self) -> bool:
-        """Whether somebody who is not the client of this call is being asked."""
-        return not self._open and any(context.counters.pending for context in self.contexts)
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
         """Have whoever waits for this call asked. Cancel to take the question back. Raises AnswererGoneError."""
@@ -270,11 +266,14 @@ class ParkedCalls:
         if not call.open and sum(bool(other.open) for other in self._calls.values()) >= self._parked_max:
             raise AnswererGoneError(f"{self._parked_max} executions wait for answers already")
 
-    def leave(self) -> int:
-        """The client has gone. Calls that wait for somebody else's answer go on; returns how many."""
+    def leave(self, asks: Callable[[ParkedCall], bool]) -> int:
+        """The client has gone. Calls that wait for somebody else's answer go on; returns how many.
+
+        `asks` says whether an answer to a question of a call's is waited for, whoever was asked.
+        """
         self._left = True
         for call in self._calls.values():
-            call.spared = not call.over and call.waits_elsewhere
+            call.spared = not call.over and not call.open and asks(call)
             call.give_up_questions()
         return sum(call.spared for call in self._calls.values())
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from moonpool.core.created_files import NO_FILES
@@ -16,7 +17,6 @@ from moonpool.engine.envelope_line import with_files_that_fit
 from moonpool.engine.error_hints import ErrorContext, remark_on, with_hint
 from moonpool.engine.files.created_files import in_sandbox, kept
 from moonpool.engine.files.records import TransferRecorder
-from moonpool.engine.run_records import Told
 from moonpool.features.plans.planning import plan_json, plan_metrics, plan_of
 from moonpool.features.plans.service import keep_plan
 from moonpool.redaction.redactor import Tally
@@ -96,11 +96,9 @@ class RunEnding:
             await self._runtime.artifacts.make_room()
         tokens = await self._runtime.tokens.figures(self._tools, self._request.connection)
 
-        told = Told(data=data, error=error, note=note, made=made, pictures=tuple(outcome.claims.pictures))
-
         def envelope_with(plan: Plan | None) -> Envelope:
-            return self._records.envelope(
-                told,
+            envelope = self._records.envelope(
+                error,
                 extras={
                     **({"plan": plan_json(plan, self._blanked)} if plan is not None else {}),
                     "stdout": self._stdout.text(),
@@ -117,6 +115,7 @@ class RunEnding:
                 },
                 tokens=tokens,
             )
+            return replace(envelope, data=data, note=note, made=made, pictures=tuple(outcome.claims.pictures))
 
         plan = self._planned(error)
         if plan is not None:

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
 import moonpool
 from moonpool.core.audit_records import ExecutionEndRecord, ExecutionStartRecord, time_stamp
-from moonpool.core.created_files import NO_FILES
 from moonpool.core.envelope import Envelope
 from moonpool.core.json import digest_bytes, digest_json
 from moonpool.engine.failed_calls import FailedCalls
@@ -24,24 +22,12 @@ from moonpool.pipeline.call_records import refused_record
 from moonpool.pipeline.execution_grant import CallIdentity
 
 if TYPE_CHECKING:
-    from moonpool.core.created_files import MadeFiles, Picture
     from moonpool.core.envelope import ExecutionError
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.run_services import RunServices
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.tools.snapshot import ToolSnapshot
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Told:
-    """What the caller of a run is told of its code."""
-
-    data: JsonValue = None
-    error: ExecutionError | None = None
-    note: str = ""
-    made: MadeFiles = NO_FILES
-    pictures: tuple[Picture, ...] = ()
 
 
 class RunRecords:
@@ -79,13 +65,13 @@ class RunRecords:
 
     def envelope(
         self,
-        told: Told,
+        error: ExecutionError | None,
         *,
         extras: dict[str, JsonValue] | None = None,
         metrics: dict[str, JsonValue] | None = None,
         tokens: TokenFigures,
     ) -> Envelope:
-        """The envelope as of now."""
+        """The envelope as of now, without what the code handed over."""
         counters = self.counters
         calls: dict[str, JsonValue] = {"tool_calls": counters.calls}
         if counters.low_budgets:
@@ -96,7 +82,7 @@ class RunRecords:
             calls["task_ids"] = list(counters.task_ids)
         metrics = {**calls, **(metrics or {}), "tokens": tokens.to_json()}
         failed = self.failed_calls.to_json(self._blanked) if self.failed_calls.count else None
-        return self._envelope(told, metrics=metrics, extras=extras, failed_calls=failed)
+        return self._envelope(error, metrics=metrics, extras=extras, failed_calls=failed)
 
     def _blanked(self, text: str) -> str:
         return self._runtime.redactor.text(text, Counter())
@@ -105,14 +91,14 @@ class RunRecords:
         """For a run in which Moonpool failed: nothing stands in it but what is made here."""
         count = self.failed_calls.count
         return self._envelope(
-            Told(error=error),
+            error,
             metrics={"tool_calls": self.counters.calls, "tokens": TokenFigures().to_json()},
             failed_calls={"count": count, "first": []} if count else None,
         )
 
     def _envelope(
         self,
-        told: Told,
+        error: ExecutionError | None,
         *,
         metrics: dict[str, JsonValue],
         failed_calls: JsonObject | None,
@@ -128,12 +114,8 @@ class RunRecords:
             sandbox_image=self.image,
             duration_ms=round((asyncio.get_running_loop().time() - self._started) * 1000),
             approval_state=self.counters.approval_state,
-            data=told.data,
-            error=told.error,
-            note=told.note,
+            error=error,
             failed_calls=failed_calls,
-            made=told.made,
-            pictures=told.pictures,
             metrics=metrics,
             extras=extras or {"stdout": "", "stderr": "", "exit_code": 1, "signal": None},
         )

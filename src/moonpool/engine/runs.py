@@ -23,7 +23,7 @@ from moonpool.engine.execution import Execution
 from moonpool.engine.execution_spec import ExecutionSpec
 from moonpool.engine.output import StreamKeeper
 from moonpool.engine.run_ending import RunEnding
-from moonpool.engine.run_records import RunRecords, Told
+from moonpool.engine.run_records import RunRecords
 from moonpool.features.recordings.recorder import RunStart
 from moonpool.pipeline.caller_grant import RunFacts
 from moonpool.pipeline.dry_run import Rehearsal
@@ -180,8 +180,8 @@ class Run:
             timeout_s=self._request.timeout_s or settings.timeout_s,
             result_bytes_max=settings.result_bytes_max,
             limits=self._runtime.sandbox_spec.limits,
-            record_tape=self._runtime.recorder is not None and self._request.language == PYTHON,
-            tape=self._request.tape,
+            record_nondeterminism=self._runtime.recorder is not None and self._request.language == PYTHON,
+            nondeterminism_log=self._request.nondeterminism_log,
         )
         room = self._runtime.artifacts.of_run(self.run_id, identity.session_id)
         keepers = {stream: self._keeper(stream, room) for stream in Stream}
@@ -288,7 +288,7 @@ class Run:
     async def _ended_early(self, error: ExecutionError) -> Envelope:
         try:
             tokens = await self._runtime.tokens.figures(self._tools, self._request.connection, wait=False)
-            envelope = self._records.envelope(Told(error=error), tokens=tokens)
+            envelope = self._records.envelope(error, tokens=tokens)
             self._keep_recording(envelope, forced="cancelled")
             await self._records.end(envelope, output_bytes=0)
         except Exception as failure:  # noqa: BLE001  the last resort
@@ -316,10 +316,10 @@ class Run:
         except Exception as failure:  # noqa: BLE001  the envelope is owed all the same
             _log.error("%s: %s", self.run_id, report.internal_error(failure).message)
 
-    def _keep_recording(self, envelope: Envelope, *, forced: str, tape: bytes = b"") -> None:
+    def _keep_recording(self, envelope: Envelope, *, forced: str, nondeterminism_log: bytes = b"") -> None:
         recording, self._recording = self._recording, None
         if recording is not None:
-            recording.ended(envelope, forced=forced, tape=tape)
+            recording.ended(envelope, forced=forced, nondeterminism_log=nondeterminism_log)
 
     def _progress_of_calls(self) -> ProgressOfCalls | None:
         if (listener := self._request.progress) is None:
@@ -345,6 +345,6 @@ class Run:
         await recorded
         exceeded = self._watch.problem if self._watch is not None else ""
         envelope = await ending.envelope(outcome, sandbox, exceeded=exceeded)
-        self._keep_recording(envelope, forced=outcome.forced or "", tape=outcome.tape)
+        self._keep_recording(envelope, forced=outcome.forced or "", nondeterminism_log=outcome.nondeterminism_log)
         await self._records.end(envelope, output_bytes=ending.output_bytes)
         return envelope

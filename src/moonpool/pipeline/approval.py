@@ -20,80 +20,24 @@ import time
 import uuid
 from collections import defaultdict
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final, Protocol
 
 from moonpool.core.calls import ApprovalState
 from moonpool.core.lookalikes import shown_name
 from moonpool.core.shares import Shares
-from moonpool.policy import operators_remedy
+from moonpool.features.approvals.model import EXPIRY_S_DEFAULT, NOTE_CHARS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from moonpool.features.approvals.model import ApprovalAnswer, ApprovalRequest
     from moonpool.policy import CallFacts
 
-EXPIRY_S_DEFAULT: Final = 600.0
 OPEN_COUNT_MAX_DEFAULT: Final = 64
 LIMIT: Final = "application:limit"
 """Who refused, in the journal, where too many approvals are open."""
 WAITING_RUNS_MAX_DEFAULT: Final = 32
-_NOTE_LENGTH_MAX: Final = 1000
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalRequest:
-    """What a person is asked. `arguments` is for reading; `arguments_digest` is what the answer is bound to."""
-
-    request_id: str
-    run_id: str
-    principal: str
-    server_id: str
-    tool_name: str
-    arguments: str  # bounded, without known secrets; see `shown_arguments`
-    arguments_digest: str
-    reason: str
-    remedy: str = ""  # what would make the question unnecessary; empty: `moonpool allow`
-    human_only: bool = False
-    session_id: str = ""
-    rule_id: str = ""  # of the policy that asks
-    tool_digest: str = ""  # of the tool's definition
-    of_the_moment: bool = False  # asked because of what was done before, so an approval grant does not count
-    plan_effect: int = 0  # of the approved plan that the call is carried out under; 0: of none
-    listing: tuple[str, ...] = ()  # the whole question where it is about a plan: a line per server and effect
-    expires_s: float = EXPIRY_S_DEFAULT  # from the moment the request was made
-    cut: bool = False  # `arguments` is not all of it, so nothing may be approved for a while by looking at it
-    whole: str = ""  # all of it but for known secrets, where it is cut and not too long
-    server_digest: str = ""  # of the configuration by which the server is reached
-    server_address: str = ""  # its command or address, without secrets
-    config_file: str = ""  # where that stands
-    code_line: int = 0  # that makes the call, as the sandbox says; 0: it does not
-
-    @property
-    def place(self) -> str:
-        """Which server that is, for people: `git is "mcp-git --repo x", configured in /etc/servers.json`."""
-        return server_place(self.server_id, self.server_address, self.config_file)
-
-    @property
-    def operators_remedy(self) -> str:
-        """What an operator can do so that nobody is asked. SECURITY: never for the code that made the call."""
-        return operators_remedy(self.remedy, self.server_id, self.tool_name, self.config_file)
-
-
-def server_place(server_id: str, address: str, config_file: str) -> str:
-    """Identifies a server by its address, not by its name. Empty when nothing is known of it."""
-    return f'{server_id} is "{address}", configured in {config_file}' if address else ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalAnswer:
-    """An answer to the request named by `request_id`; `state` is APPROVED, REJECTED or EXPIRED."""
-
-    request_id: str
-    arguments_digest: str
-    state: ApprovalState
-    approver: str  # who answered, for the audit trail: `terminal:alice`, `application:auto`
-    note: str = ""  # shown to the code that made the call
 
 
 class Approver(Protocol):
@@ -109,11 +53,11 @@ class Approver(Protocol):
 
 
 def approve(request: ApprovalRequest, approver: str, note: str = "") -> ApprovalAnswer:
-    return _answer(request, ApprovalState.APPROVED, approver, note)
+    return request.answered(ApprovalState.APPROVED, approver, note)
 
 
 def reject(request: ApprovalRequest, approver: str, note: str = "") -> ApprovalAnswer:
-    return _answer(request, ApprovalState.REJECTED, approver, note)
+    return request.answered(ApprovalState.REJECTED, approver, note)
 
 
 class AutoApprover:
@@ -149,7 +93,7 @@ class DenyApprover:
         self._why, self._hint = why, hint
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
-        if request.listing:  # a plan keeps waiting; its caller says how it is approved
+        if request.is_plan:  # a plan keeps waiting; its caller says how it is approved
             return reject(request, "application:deny", self._why)
         if self._report is not None:
             name = f"{request.server_id}.{shown_name(request.tool_name)}"
@@ -172,7 +116,7 @@ class ScriptedApprover:
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         self.requests.append(request)
         state = self._states.pop(0) if len(self._states) > 1 else self._states[0]
-        return _answer(request, state, self._approver, "")
+        return request.answered(state, self._approver)
 
 
 class ApprovalService(Protocol):
@@ -267,18 +211,8 @@ def checked_answer(request: ApprovalRequest, answer: ApprovalAnswer) -> Approval
     final = answer.state in {ApprovalState.APPROVED, ApprovalState.REJECTED, ApprovalState.EXPIRED}
     if not bound or not final:
         return reject(request, answer.approver, "the answer does not belong to this call")
-    return replace(answer, note=answer.note[:_NOTE_LENGTH_MAX])
+    return replace(answer, note=answer.note[:NOTE_CHARS_MAX])
 
 
 def _expired(request: ApprovalRequest, expiry_s: float) -> ApprovalAnswer:
-    return _answer(request, ApprovalState.EXPIRED, "", f"nobody answered within {expiry_s:g} s")
-
-
-def _answer(request: ApprovalRequest, state: ApprovalState, approver: str, note: str) -> ApprovalAnswer:
-    return ApprovalAnswer(
-        request_id=request.request_id,
-        arguments_digest=request.arguments_digest,
-        state=state,
-        approver=approver,
-        note=note,
-    )
+    return request.answered(ApprovalState.EXPIRED, "", f"nobody answered within {expiry_s:g} s")

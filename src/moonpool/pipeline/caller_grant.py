@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from moonpool.core.calls import CallProgress
-    from moonpool.pipeline.approval import ApprovalRequest, ApprovalService
+    from moonpool.features.approvals.model import ApprovalRequest
+    from moonpool.pipeline.approval import ApprovalService
     from moonpool.pipeline.call_state import CallContext, Stage
     from moonpool.pipeline.deadline import Deadline
     from moonpool.pipeline.dry_run import Rehearsal

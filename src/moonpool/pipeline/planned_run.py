@@ -28,8 +28,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from moonpool.core.json import JsonValue
+    from moonpool.features.approvals.model import ApprovalAnswer, ApprovalRequest
     from moonpool.features.plans.model import Effect, Plan
-    from moonpool.pipeline.approval import ApprovalAnswer, ApprovalRequest, ApprovalService
+    from moonpool.pipeline.approval import ApprovalService
     from moonpool.pipeline.call_counters import CallCounters
     from moonpool.pipeline.call_state import CallState, StageTools
     from moonpool.policy import CallFacts

@@ -25,7 +25,7 @@ from moonpool.core.json import digest_json
 from moonpool.core.lookalikes import shown_name
 from moonpool.core.manifest import ToolDefinition
 from moonpool.core.phrases import clip, on_one_line, printable, storable
-from moonpool.pipeline.approval import ApprovalRequest
+from moonpool.features.approvals.model import ApprovalRequest
 from moonpool.pipeline.execution_grant import UNKNOWN_SERVER
 from moonpool.pipeline.request_responder import AnswererGoneError
 from moonpool.pipeline.sampling import SAMPLE, asked_of, sampled

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 import anyio.to_thread
 
 from moonpool.core.phrases import printable
+from moonpool.features.approvals.model import ApprovalRequest
 from moonpool.features.plans.model import SHOWN_BYTES_MAX, SHOWN_CHARS_MAX
-from moonpool.pipeline.approval import ApprovalRequest
 from moonpool.pipeline.shown_arguments import line_of, view_of
 from moonpool.policy import Verdict
 from moonpool.redaction.redactor import Tally

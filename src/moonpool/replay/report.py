@@ -132,7 +132,7 @@ class ReplayReport:
     calls_denied: int = 0  # by the other policy, so not served
     not_made: tuple[CallShown, ...] = ()
     divergence: Divergence | None = None
-    tape_divergence: str = ""
+    nondeterminism_divergence: str = ""
     compared: tuple[Comparison, ...] = ()
     envelope: JsonObject = field(default_factory=dict[str, "JsonValue"])  # of the replay
     decisions: tuple[DecisionChange, ...] | None = None  # None: no other policy was given
@@ -144,7 +144,7 @@ class ReplayReport:
         return (
             self.end is not ReplayEnd.DIVERGED
             and not self.not_made
-            and not self.tape_divergence
+            and not self.nondeterminism_divergence
             and all(one.same for one in self.compared)
         )
 
@@ -166,7 +166,7 @@ class ReplayReport:
                 "not_made": [one.to_json() for one in self.not_made],
             },
             "divergence": None if self.divergence is None else self.divergence.to_json(),
-            "tape_divergence": self.tape_divergence or None,
+            "nondeterminism_divergence": self.nondeterminism_divergence or None,
             "compared": [one.to_json() for one in self.compared],
             "decisions": decisions,
             "notes": list(self.notes),

@@ -103,14 +103,14 @@ class Replayer:
             shown=lambda arguments: self._parts.redactor.json(arguments, Counter()),
             denied=self._what_if.denied.get(header.run_id, {}),
         )
-        tape = recording.end.tape if recording.end is not None and header.language == PYTHON else b""
+        ended = recording.end if header.language == PYTHON else None
         code = CodeRequest(
             code=header.code.encode() if edited is None else edited,
             timeout_s=min(header.timeout_s, self._parts.settings.timeout_s_max),
             name=header.name,
             language=header.language,
             replay_of=header.run_id,
-            tape=tape or None,
+            nondeterminism_log=None if ended is None else ended.nondeterminism_log or None,
         )
         run = Run(
             _ReplayServices(**vars(self._parts), pipeline=pipeline),
@@ -148,7 +148,7 @@ class Replayer:
             calls_denied=pipeline.refused,
             not_made=() if cut_off else tuple(pipeline.not_made),
             divergence=pipeline.divergence,
-            tape_divergence="" if cut_off or run.outcome is None else run.outcome.tape_divergence,
+            nondeterminism_divergence="" if cut_off or run.outcome is None else run.outcome.nondeterminism_divergence,
             compared=compared,
             envelope=envelope.to_json(),
             decisions=None if self._request.policy is None else tuple(self._what_if.decisions),
@@ -161,7 +161,7 @@ class Replayer:
             self._note(f"in {header.language} clock and randomness are not recorded: what depends on them may differ")
         elif recording.end is None:
             self._note("the execution was cut off before its clock and randomness were recorded: they are new")
-        elif not recording.end.tape:
+        elif not recording.end.nondeterminism_log:
             self._note("its clock and randomness are not recorded: what depends on them may differ")
         if recording.end is None:
             self._note("the host ended before the execution did; the replay goes as far as the record")

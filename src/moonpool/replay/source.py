@@ -21,7 +21,7 @@ from moonpool.core.manifest import Manifest, ServerListing
 from moonpool.features.library.model.entries import Library
 from moonpool.features.recordings.model import RecordingError
 from moonpool.pipeline.call_records import NAME_LENGTH_MAX
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from moonpool.core.audit import Journal
     from moonpool.engine.artifacts import Artifacts
+    from moonpool.features.approvals.model import ApprovalRequest
     from moonpool.features.recordings.model import RecordedInput
     from moonpool.features.usage.token_accounting import TokenAccounting
-    from moonpool.pipeline.approval import ApprovalRequest
     from moonpool.policy import CallFacts
     from moonpool.redaction.redactor import Redactor
     from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec

@@ -98,7 +98,7 @@ class Done(msgspec.Struct, frozen=True, tag_field="t", tag="done"):
     note: Annotated[str, Meta(max_length=1024)] = ""
 
 
-class RecordedNondeterminism(msgspec.Struct, frozen=True, tag_field="t", tag="tape"):
+class RecordedNondeterminism(msgspec.Struct, frozen=True, tag_field="t", tag="nondeterminism_log"):
     """What `run` read of clocks and randomness, or where it diverged from the replayed log. Body: the log, opaque."""
 
     run: ShortText
@@ -172,7 +172,7 @@ class Execute(msgspec.Struct, frozen=True, tag_field="t", tag="execute"):
     record: bool = False
 
 
-class NondeterminismLog(msgspec.Struct, frozen=True, tag_field="t", tag="tape"):
+class NondeterminismLog(msgspec.Struct, frozen=True, tag_field="t", tag="nondeterminism_log"):
     """Clock and randomness for the execution `run`, which comes next. Body: what was recorded, opaque."""
 
     run: str

@@ -14,8 +14,7 @@ so the loop never waits for the disk.
 INVARIANT: entries of one process are committed in the order of their `record` calls. So nothing is committed on the
 loop while the thread has something to commit. Fail closed: an entry that cannot be committed fails its future with
 JournalError, and its caller refuses the call. The queue is bounded for entries that begin something; outcomes are
-always accepted, because their number is bounded by what has begun. File format and reading:
-`moonpool.store.journal_file`.
+always taken, because their number is bounded by what has begun. File format: `moonpool.store.journal_file`.
 """
 
 from __future__ import annotations
@@ -43,7 +42,8 @@ from moonpool.core.audit_records import (
     OutboxRecord,
 )
 from moonpool.core.errors import STARVED
-from moonpool.store.journal_file import JournalFile, entry_of, journal_error
+from moonpool.store.journal_file import JournalFile, entry_of
+from moonpool.store.journal_reading import journal_error
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence

@@ -1,4 +1,4 @@
-"""The audit journal as an SQLite file: schema, appending a batch, reading and verifying. Blocking.
+"""The audit journal as an SQLite file: schema, appending a batch. Blocking; never on the loop.
 
 INVARIANT: rows are only ever appended, with seq 1, 2, 3, … without gaps. Triggers refuse everything else, so that
 mistakes are noticed; against a person who can write the file only the hash chain helps (`moonpool.core.audit`). Several
@@ -6,36 +6,31 @@ processes may append: the head is read inside the write transaction that continu
 to files that others would not find at the path (`opened_files`), nor after a head that does not continue the last one
 that this connection saw. In that case no more records are written, and no call continues.
 
-`user_version` is the schema version. Data for replays is in recordings: `moonpool.features.recordings.writer`. The
-writer is `moonpool.store.journal`.
+`user_version` is the schema version. Reading and verifying: `moonpool.store.journal_reading`. Data for replays is in
+recordings: `moonpool.features.recordings.writer`. The writer is `moonpool.store.journal`.
 """
 
 from __future__ import annotations
 
-import json
 import logging
 import sqlite3
 import time
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
-from urllib.parse import quote
 
 from moonpool.core.audit import (
     GENESIS,
-    AuditRow,
-    ChainOutcome,
     JournalError,
     JournalLostError,
     chain_hash,
     record_bytes,
-    verify_rows,
 )
 from moonpool.core.audit_records import OutboxRecord
+from moonpool.store.journal_reading import journal_error, reading
 from moonpool.store.opened_files import OpenedFiles
 from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
     from moonpool.core.audit_records import AuditRecord
@@ -68,7 +63,6 @@ CREATE TRIGGER IF NOT EXISTS record_is_only_appended BEFORE INSERT ON record
 WHEN NEW.seq IS NOT (SELECT coalesce(max(seq), 0) + 1 FROM record)
 BEGIN SELECT RAISE(ABORT, 'the audit journal is append-only'); END;
 """
-_TYPES: Final = {"seq": "integer", "kind": "text", "run_id": "text", "body": "blob", "hash": "text"}
 
 
 class Entry(NamedTuple):
@@ -193,7 +187,7 @@ class JournalFile:
         if not self._files.log_is_shorter:
             return
         try:
-            with _reading(self.path) as connection:  # a connection with an empty cache, so that it reads the files
+            with reading(self.path) as connection:  # a connection with an empty cache, so that it reads the files
                 there = self._holds(connection, self._seen)
         except JournalError:
             there = False
@@ -243,130 +237,3 @@ def lost_journal_warning(path: Path) -> str:
     if path.exists() or not path.with_name(_BEGUN).exists():
         return ""
     return f"there was an audit journal at {path}, and there is none any more: a new one begins"
-
-
-@contextmanager
-def _reading(path: Path) -> Generator[sqlite3.Connection]:
-    if not path.exists():
-        raise JournalError(f"there is no audit journal at {path}; it is made by the first execution")
-    try:
-        connection = sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True, timeout=5.0)
-        try:
-            yield connection
-        finally:
-            connection.close()
-    except sqlite3.Error as exc:
-        raise journal_error(path, exc) from exc
-
-
-def read_rows(path: Path, *, run_id: str | None = None, tail: int | None = None, after: int = 0) -> Generator[AuditRow]:
-    """Rows in order: all, or those of one run, or those `after` a row; of these the last `tail`.
-
-    Raises JournalError.
-    """
-    where = "seq > :after" if run_id is None else "seq > :after AND run_id = :run_id"
-    query = f"SELECT seq, kind, run_id, body, hash FROM record WHERE {where} ORDER BY seq"  # noqa: S608  `where` is ours
-    if tail is not None:
-        query = f"SELECT * FROM ({query} DESC LIMIT :tail) ORDER BY seq"  # noqa: S608
-    with _reading(path) as connection:
-        for seq, kind, run, body, digest in connection.execute(query, {"run_id": run_id, "tail": tail, "after": after}):
-            yield _row(seq, kind, run, body, digest)
-
-
-def read_run(path: Path, run_id: str) -> list[tuple[str, AuditRow]]:
-    """The rows of one execution in order, each with the hash of the row before it. Raises JournalError."""
-    query = (
-        "SELECT r.seq, r.kind, r.run_id, r.body, r.hash, p.hash FROM record r "
-        "LEFT JOIN record p ON p.seq = r.seq - 1 WHERE r.run_id = ? ORDER BY r.seq"
-    )
-    with _reading(path) as connection:
-        return [
-            (_text(previous or GENESIS), _row(seq, kind, run, body, digest))
-            for seq, kind, run, body, digest, previous in connection.execute(query, (run_id,))
-        ]
-
-
-def ended_runs(path: Path, run_ids: Sequence[str]) -> set[str]:
-    """The members of `run_ids` whose end is on record. Raises JournalError."""
-    with _reading(path) as connection:
-        query = "SELECT 1 FROM record WHERE run_id = ? AND kind = 'execution_end'"
-        return {one for one in run_ids if connection.execute(query, (one,)).fetchone() is not None}
-
-
-def newest_run(path: Path) -> str | None:
-    """The newest execution that is no replay, or None. Raises JournalError."""
-    query = "SELECT run_id, body FROM record WHERE kind = 'execution_start' ORDER BY seq DESC"
-    with _reading(path) as connection:
-        rows = connection.execute(query)
-        return next((_text(run_id) for run_id, body in rows if not _is_replay(_bytes(body))), None)
-
-
-def has_row(path: Path, run_id: str, kind: str) -> bool:
-    """Whether there is a record of this kind under this id. Raises JournalError."""
-    with _reading(path) as connection:
-        found = connection.execute("SELECT 1 FROM record WHERE run_id = ? AND kind = ?", (run_id, kind)).fetchone()
-    return found is not None
-
-
-def verify_file(path: Path, *, anchor: tuple[int, str] | None = None) -> ChainOutcome:
-    """Verify the whole chain of the journal at `path`. Raises JournalError if it cannot be read at all."""
-    return verify_rows(stored_rows(path), anchor=anchor)
-
-
-def stored_rows(path: Path) -> Generator[AuditRow]:
-    """All rows of the table, including invalid ones: with a number below 1, without a number, or with a string.
-
-    A row with columns of wrong types has no content. Raises JournalError.
-    """
-    sound = " AND ".join(f"typeof({name}) = '{kind}'" for name, kind in _TYPES.items())
-    query = f"SELECT seq, kind, run_id, body, hash, {sound} FROM record ORDER BY seq"  # noqa: S608  names of ours
-    with _reading(path) as connection:
-        for seq, kind, run, body, digest, is_sound in connection.execute(query):
-            number = seq if isinstance(seq, int) else 0
-            if is_sound:
-                yield AuditRow(seq=number, kind=kind, run_id=run, body=body, hash=digest)
-            else:
-                yield AuditRow(seq=number, kind="", run_id="", body=b"", hash="")
-
-
-def journal_error(path: Path, cause: Exception) -> JournalError:
-    """The JournalError for an SQLite error, with the remedy."""
-    if isinstance(cause, JournalError):
-        return cause
-    text = str(cause)
-    if path.is_dir():
-        remedy = "is a folder; remove it, Moonpool then starts a journal there"
-    elif isinstance(cause, OSError):
-        remedy = f"cannot be used: {cause.strerror or cause}"
-    elif "disk I/O" in text:  # SQLite's message for several causes, such as no space for its shared memory
-        remedy = "cannot be used: disk I/O error. Its disk may be full: free some space and try again"
-    elif "locked" in text or "busy" in text:
-        remedy = "is locked by another process; end that process, or wait until it is done, and try again"
-    elif "full" in text:
-        remedy = "cannot grow because the disk is full; free some space and try again"
-    elif "malformed" in text or "not a database" in text:
-        remedy = "is damaged; keep it as evidence under another name, Moonpool then starts a new one"
-    else:
-        remedy = f"cannot be used: {text}"
-    return JournalError(f"audit journal {path} {remedy}")
-
-
-def _row(seq: object, kind: object, run_id: object, body: object, digest: object) -> AuditRow:
-    """A row for readers; in a file that was tampered with any column may hold any type."""
-    number = seq if isinstance(seq, int) else 0
-    return AuditRow(seq=number, kind=_text(kind), run_id=_text(run_id), body=_bytes(body), hash=_text(digest))
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else repr(value)
-
-
-def _is_replay(body: bytes) -> bool:
-    try:
-        return bool(json.loads(body).get("replay_of"))
-    except (ValueError, AttributeError, RecursionError):  # no record of ours; `audit verify` says so
-        return True
-
-
-def _bytes(value: object) -> bytes:
-    return value if isinstance(value, bytes) else str(value).encode("utf-8", "replace")

@@ -153,7 +153,7 @@ class Kernel:
                 if head["t"] == "execute":
                     self._execute(head, body)
                     self._reap()
-                elif head["t"] == "tape":
+                elif head["t"] == "nondeterminism_log":
                     self._recorder.take(head["run"], body)
                 elif head["t"] in files.ORDERS:
                     files.serve(self._channel, head, body)

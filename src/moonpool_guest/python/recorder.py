@@ -49,5 +49,5 @@ class NondeterminismRecorder:
             body, divergence = log.finish()
         except BaseException:  # out of memory in our own code; the execution has its outcome all the same
             return
-        channel.send({"t": "tape", "run": run, "divergence": divergence}, body, more=True)
+        channel.send({"t": "nondeterminism_log", "run": run, "divergence": divergence}, body, more=True)
         channel.wait_sent()

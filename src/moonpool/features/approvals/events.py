@@ -30,9 +30,8 @@ from moonpool.sandboxes.shielding import finish
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
-    from moonpool.features.approvals.model import ApprovalGrant
+    from moonpool.features.approvals.model import ApprovalAnswer, ApprovalGrant, ApprovalRequest
     from moonpool.features.approvals.service import GrantTerms
-    from moonpool.pipeline.approval import ApprovalAnswer, ApprovalRequest
 
     Taker = Callable[["ApprovalQuestion"], None]
 
@@ -151,7 +150,7 @@ class ApprovalQuestion:
         check_seen(request, whole=False)
         if self._grants is None:
             raise ApprovalAnswerError("approval grants are not kept here; approve this one call, without terms")
-        if request.listing or not request.tool_digest:
+        if not request.tool_digest:
             problem = f"request {request.request_id} is not about a call of a tool"
             raise ApprovalAnswerError(f"{problem}, so it cannot have an approval grant; approve it without terms")
 

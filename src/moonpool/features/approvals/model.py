@@ -1,6 +1,7 @@
-"""Approvals that are answered elsewhere: a queued request, its states, and approval grants.
+"""Approvals: a question to a person, its answer, the queue where questions wait, and approval grants.
 
-A request waits in a queue that several processes share. Somebody answers it once; whoever asked takes that answer once.
+An answer belongs to one request and repeats the digest of its arguments. A request may wait in a queue that several
+processes share: somebody answers it once; whoever asked takes that answer once.
 An approval grant covers further calls of the same principal, server and tool, while the server's configuration and the
 tool's definition are those that were approved and the arguments are the same, meet its conditions, or may be any. It
 answers the question that policy asks; it never changes what policy says, so a rule that denies still denies.
@@ -8,7 +9,8 @@ answers the question that policy asks; it never changes what policy says, so a r
 SECURITY: an answer that was given to an ordinary question does not cover a call that policy reserves for a person; only
 one that a person gave to exactly such a question does.
 
-The file is `moonpool.features.approvals.table`, the use case `moonpool.features.approvals.service`. Pure.
+Asking is `moonpool.pipeline.approval`, the file `moonpool.features.approvals.table`, the use case
+`moonpool.features.approvals.service`. Pure.
 """
 
 from __future__ import annotations
@@ -17,19 +19,23 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Final, Protocol
 
+from moonpool.core.calls import ApprovalState  # noqa: TC001  msgspec reads the annotations
 from moonpool.core.errors import Fault, MoonpoolError
-from moonpool.policy import Rule, Verdict, literal_glob
+from moonpool.policy import Rule, Verdict, literal_glob, operators_remedy
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from moonpool.policy import CallFacts, Condition
 
+EXPIRY_S_DEFAULT: Final = 600.0
 NOTE_CHARS_MAX: Final = 1000
 WHOLE_CHARS_MAX: Final = 600_000
 """Of what a person can read whole: any plan, most arguments. What is longer is shown cut, and kept nowhere."""
 PLAN: Final = "plan"
 """The name in place of a tool's where a whole plan is asked about."""
+QUEUE: Final = "application:queue"
+"""Who refused, in the journal, where no person did."""
 GRANT_S_MAX: Final = 90 * 86_400.0
 
 
@@ -53,29 +59,83 @@ class Answerer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QueuedRequest:
-    """One request as the queue keeps it. Texts are redacted and bounded, and of hostile origin."""
+class ApprovalRequest:
+    """What a person is asked. Texts are redacted and bounded, and of hostile origin.
+
+    `arguments` is for reading, of a plan one line per server and effect; the answer is bound to `arguments_digest`.
+    """
 
     request_id: str
     run_id: str
-    session_id: str
     principal: str
     server_id: str
     tool_name: str
-    tool_digest: str
-    arguments: str  # for reading
-    arguments_digest: str  # what the answer is bound to
+    arguments: str  # bounded, without known secrets; see `shown_arguments`
+    arguments_digest: str
     reason: str
-    rule_id: str
-    human_only: bool
-    asked_at: float  # seconds since 1970
-    expires_at: float
-    cut: bool = False  # `arguments` is not all of it
+    remedy: str = ""  # what would make the question unnecessary; empty: `moonpool allow`
+    human_only: bool = False
+    session_id: str = ""
+    rule_id: str = ""  # of the policy that asks
+    tool_digest: str = ""  # of the tool's definition
+    of_the_moment: bool = False  # asked because of what was done before, so an approval grant does not count
+    plan_effect: int = 0  # of the approved plan that the call is carried out under; 0: of none
+    expires_s: float = EXPIRY_S_DEFAULT  # from the moment the request was made
+    cut: bool = False  # `arguments` is not all of it, so nothing may be approved for a while by looking at it
     whole: str = ""  # all of it but for known secrets, where it is cut and not too long
     server_digest: str = ""  # of the configuration by which the server is reached
-    server_address: str = ""
-    config_file: str = ""
-    code_line: int = 0
+    server_address: str = ""  # its command or address, without secrets
+    config_file: str = ""  # where that stands
+    code_line: int = 0  # that makes the call, as the sandbox says; 0: it does not
+
+    @property
+    def is_plan(self) -> bool:
+        """Whether it is about a whole plan. A tool of the same name has a digest."""
+        return self.tool_name == PLAN and not self.tool_digest
+
+    @property
+    def place(self) -> str:
+        """Which server that is, for people: `git is "mcp-git --repo x", configured in /etc/servers.json`."""
+        return server_place(self.server_id, self.server_address, self.config_file)
+
+    @property
+    def operators_remedy(self) -> str:
+        """What an operator can do so that nobody is asked. SECURITY: never for the code that made the call."""
+        return operators_remedy(self.remedy, self.server_id, self.tool_name, self.config_file)
+
+    def answered(self, state: ApprovalState, approver: str, note: str = "") -> ApprovalAnswer:
+        return ApprovalAnswer(
+            request_id=self.request_id,
+            arguments_digest=self.arguments_digest,
+            state=state,
+            approver=approver,
+            note=note,
+        )
+
+
+def server_place(server_id: str, address: str, config_file: str) -> str:
+    """Identifies a server by its address, not by its name. Empty when nothing is known of it."""
+    return f'{server_id} is "{address}", configured in {config_file}' if address else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ApprovalAnswer:
+    """An answer to the request named by `request_id`; `state` is APPROVED, REJECTED or EXPIRED."""
+
+    request_id: str
+    arguments_digest: str
+    state: ApprovalState
+    approver: str  # who answered, for the audit trail: `terminal:alice`, `application:auto`
+    note: str = ""  # shown to the code that made the call
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueuedRequest:
+    """A request as the queue keeps it, and what became of it."""
+
+    request: ApprovalRequest
+    asked_at: float  # seconds since 1970
+    expires_at: float
     owner: str = ""  # the process that waits
     state: QueueState = QueueState.WAITING
     approver: str = ""
@@ -83,19 +143,8 @@ class QueuedRequest:
     answered_at: float | None = None
 
     @property
-    def is_plan(self) -> bool:
-        """Whether it is about a whole plan; its arguments are lines then. A tool has a digest."""
-        return self.tool_name == PLAN and not self.tool_digest
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class QueueAnswer:
-    """What became of a request, for whoever asked."""
-
-    state: QueueState
-    arguments_digest: str
-    approver: str = ""
-    note: str = ""
+    def request_id(self) -> str:
+        return self.request.request_id
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,11 +206,11 @@ class ApprovalQueue(Protocol):
         """Whether nobody has ever kept a request or an answer. One look at a folder."""
         ...
 
-    def put(self, request: QueuedRequest) -> None:
-        """Let `request` wait for an answer."""
+    def put(self, queued: QueuedRequest) -> None:
+        """Let a request wait for an answer."""
         ...
 
-    def take(self, request_id: str, arguments_digest: str) -> QueueAnswer | None:
+    def take(self, request_id: str, arguments_digest: str) -> ApprovalAnswer | None:
         """The answer, once; None while the request waits. Whatever is not a fitting answer is a no."""
         ...
 

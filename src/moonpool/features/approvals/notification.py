@@ -26,7 +26,7 @@ from moonpool.core.phrases import clip, on_one_line
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from moonpool.pipeline.approval import ApprovalRequest
+    from moonpool.features.approvals.model import ApprovalRequest
 
 RUNNING_MAX: Final = 4
 PER_MINUTE_MAX: Final = 30

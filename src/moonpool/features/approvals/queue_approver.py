@@ -14,27 +14,25 @@ import asyncio
 import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar, Final, Self
 
 import anyio.to_thread
 
-from moonpool.core.calls import ApprovalState
 from moonpool.core.lookalikes import shown_name
-from moonpool.features.approvals.model import WHOLE_CHARS_MAX, ApprovalQueueError, QueuedRequest, QueueState
-from moonpool.pipeline.approval import ApprovalAnswer, approve, reject
+from moonpool.features.approvals.model import QUEUE, WHOLE_CHARS_MAX, ApprovalQueueError, QueuedRequest
+from moonpool.pipeline.approval import approve, reject
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from moonpool.features.approvals.model import ApprovalGrant, ApprovalQueue, QueueAnswer
+    from moonpool.features.approvals.model import ApprovalAnswer, ApprovalGrant, ApprovalQueue, ApprovalRequest
     from moonpool.features.approvals.notification import Announcer
-    from moonpool.pipeline.approval import ApprovalRequest, ApprovalService
+    from moonpool.pipeline.approval import ApprovalService
     from moonpool.policy import CallFacts
 
 _log = logging.getLogger(__name__)
 
-NAME: Final = "application:queue"
 _PAUSE_S_FIRST: Final = 0.05
 _PAUSE_S_MAX: Final = 1.0
 _PAUSE_GROWTH: Final = 1.5
@@ -70,28 +68,24 @@ class QueueApprover:
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         loop = asyncio.get_running_loop()
-        queued = self._queued(request)
         try:
-            await loop.run_in_executor(self._thread, self._queue.put, queued)
-            self._report(
-                f"a call of {request.server_id}.{shown_name(request.tool_name)} waits for approval: "
-                f"moonpool approvals show {request.request_id}"
-            )
+            await loop.run_in_executor(self._thread, self._queue.put, self._queued(request))
+            self._report(f"{_name(request)} waits for approval: moonpool approvals show {request.request_id}")
             if self._announcer is not None:
                 self._announcer.tell(request)
-            return _as_answer(request, await self._wait(queued))
+            return await self._wait(request)
         except asyncio.CancelledError:
             self._thread.submit(self._withdraw, request.request_id)
             raise
         except ApprovalQueueError as error:
             self._report(str(error))
-            return reject(request, NAME, _UNUSABLE)
+            return reject(request, QUEUE, _UNUSABLE)
 
-    async def _wait(self, queued: QueuedRequest) -> QueueAnswer:
+    async def _wait(self, request: ApprovalRequest) -> ApprovalAnswer:
         loop, pause_s = asyncio.get_running_loop(), _PAUSE_S_FIRST
         take = self._queue.take
         while (
-            answer := await loop.run_in_executor(self._thread, take, queued.request_id, queued.arguments_digest)
+            answer := await loop.run_in_executor(self._thread, take, request.request_id, request.arguments_digest)
         ) is None:
             await asyncio.sleep(pause_s)
             pause_s = min(_PAUSE_S_MAX, pause_s * _PAUSE_GROWTH)
@@ -107,28 +101,20 @@ class QueueApprover:
         now, shown = self._clock(), _shown(request)
         whole = request.whole or ("" if shown is request.arguments else request.arguments)
         return QueuedRequest(
-            request_id=request.request_id,
-            run_id=request.run_id,
-            session_id=request.session_id,
-            principal=request.principal,
-            server_id=request.server_id,
-            tool_name=request.tool_name,
-            tool_digest=request.tool_digest,
-            arguments=shown,
-            arguments_digest=request.arguments_digest,
-            reason=request.reason,
-            rule_id=request.rule_id,
-            human_only=request.human_only,
-            cut=request.cut or shown is not request.arguments,
-            whole=whole if len(whole) <= WHOLE_CHARS_MAX else "",
-            server_digest=request.server_digest,
-            server_address=request.server_address,
-            config_file=request.config_file,
-            code_line=request.code_line,
+            request=replace(
+                request,
+                arguments=shown,
+                cut=request.cut or shown is not request.arguments,
+                whole=whole if len(whole) <= WHOLE_CHARS_MAX else "",
+            ),
             asked_at=now,
             expires_at=now + request.expires_s,
             owner=self._owner,
         )
+
+
+def _name(request: ApprovalRequest) -> str:
+    return "a plan" if request.is_plan else f"a call of {request.server_id}.{shown_name(request.tool_name)}"
 
 
 def _covers(answer: ApprovalGrant, request: ApprovalRequest, facts: CallFacts, now: float) -> bool:
@@ -143,23 +129,9 @@ def _covers(answer: ApprovalGrant, request: ApprovalRequest, facts: CallFacts, n
 
 def _shown(request: ApprovalRequest) -> str:
     """SECURITY: a plan of which only the beginning would stand there is not shown at all; all of it is in `whole`."""
-    if request.listing and len(request.arguments) > _PLAN_CHARS_MAX:
+    if request.is_plan and len(request.arguments) > _PLAN_CHARS_MAX:
         return f"a plan that is too long for one screen: {request.reason}"
     return request.arguments
-
-
-def _as_answer(request: ApprovalRequest, answer: QueueAnswer) -> ApprovalAnswer:
-    if answer.state is QueueState.APPROVED and answer.arguments_digest == request.arguments_digest:
-        return approve(request, answer.approver, answer.note)
-    if answer.state is QueueState.EXPIRED:
-        return ApprovalAnswer(
-            request_id=request.request_id,
-            arguments_digest=request.arguments_digest,
-            state=ApprovalState.EXPIRED,
-            approver="",
-            note="no answer came in time",
-        )
-    return reject(request, answer.approver or NAME, answer.note or "a person refused")
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,9 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from moonpool.core.json import JsonValue
-    from moonpool.features.approvals.model import QueuedRequest
+    from moonpool.features.approvals.model import ApprovalRequest, QueuedRequest
     from moonpool.features.approvals.table import ApprovalStore
-    from moonpool.pipeline.approval import ApprovalRequest
 
 _UNITS_S: Final = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
 _DURATION: Final = re.compile(r"([1-9][0-9]{0,5})([mhd])", re.ASCII)
@@ -100,7 +99,7 @@ class Approvals:
 
         Raises InputError, ApprovalAnswerError, ApprovalQueueError; then nothing was answered.
         """
-        request = self.approvable(request_id, answerer, terms=terms, saw_whole=saw_whole)
+        request = self.approvable(request_id, answerer, terms=terms, saw_whole=saw_whole).request
         grant = None if terms is None else self._new_grant(request, answerer, terms)
         answered = self._store.answer(
             request.request_id,
@@ -117,22 +116,21 @@ class Approvals:
         self, request_id: str, answerer: Answerer, *, terms: GrantTerms | None = None, saw_whole: bool = False
     ) -> QueuedRequest:
         """The request, if `approve` would take this answer now. Raises InputError, ApprovalAnswerError."""
-        request = self.find(request_id)
-        if request.state is not QueueState.WAITING:
-            raise ApprovalAnswerError(
-                f"request {request.request_id} cannot be answered any more: it is {request.state}"
-            )
+        queued = self.find(request_id)
+        request = queued.request
+        if queued.state is not QueueState.WAITING:
+            raise ApprovalAnswerError(f"request {request.request_id} cannot be answered any more: it is {queued.state}")
         if request.human_only and not answerer.person:
             problem = f"policy wants a person to answer request {request.request_id}"
             raise ApprovalAnswerError(f"{problem}; run this command at a terminal, in its foreground")
         if terms is not None:
             check_seen(request, whole=saw_whole)
             _check_covers(request, terms.where)
-        return request
+        return queued
 
     def deny(self, request_id: str, answerer: Answerer, *, note: str = "") -> QueuedRequest:
         """Say no. Raises ApprovalAnswerError, ApprovalQueueError."""
-        request = self.find(request_id)
+        request = self.find(request_id).request
         return self._store.answer(
             request.request_id, request.arguments_digest, approved=False, approver=answerer.name, note=note
         )
@@ -202,9 +200,7 @@ class Approvals:
         )
         return self._store.remove_grant(answer_id, Delivery(removed, self._record))
 
-    def _new_grant(
-        self, request: QueuedRequest | ApprovalRequest, answerer: Answerer, terms: GrantTerms
-    ) -> ApprovalGrant:
+    def _new_grant(self, request: ApprovalRequest, answerer: Answerer, terms: GrantTerms) -> ApprovalGrant:
         now = self._clock()
         return ApprovalGrant(
             answer_id=uuid.uuid4().hex[:16],
@@ -241,7 +237,7 @@ def _given(grant: ApprovalGrant) -> ApprovalGrantRecord:
     )
 
 
-def check_seen(request: QueuedRequest | ApprovalRequest, *, whole: bool) -> None:
+def check_seen(request: ApprovalRequest, *, whole: bool) -> None:
     """SECURITY: nothing is approved for a while by who has not seen what it is about. Raises ApprovalAnswerError."""
     if not request.cut or (whole and request.whole):
         return
@@ -251,7 +247,7 @@ def check_seen(request: QueuedRequest | ApprovalRequest, *, whole: bool) -> None
     raise ApprovalAnswerError(f"{problem}; approve this one call, or write a rule into a policy")
 
 
-def _check_covers(request: QueuedRequest, where: tuple[Condition, ...]) -> None:
+def _check_covers(request: ApprovalRequest, where: tuple[Condition, ...]) -> None:
     """A rule that would not cover the call it is given for is a slip. Raises InputError.
 
     What is shown of the arguments may be cut or redacted; then nobody can tell, and the rule is taken as it is.

@@ -13,18 +13,21 @@ from __future__ import annotations
 
 import json
 import time
-from dataclasses import fields, replace
+from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from moonpool.core.calls import ApprovalState
 from moonpool.core.shares import Level, stored_reached
 from moonpool.features.approvals.model import (
     NOTE_CHARS_MAX,
+    QUEUE,
     WHOLE_CHARS_MAX,
+    ApprovalAnswer,
     ApprovalAnswerError,
     ApprovalGrant,
     ApprovalQueueError,
-    QueueAnswer,
+    ApprovalRequest,
     QueuedRequest,
     QueueState,
 )
@@ -49,11 +52,12 @@ _KEPT_S: Final = 7 * 86_400.0  # requests that are over
 _TEXT_CHARS_MAX: Final = 8000
 _EXPIRY_SLACK_S: Final = 1.0
 
-_REQUEST: Final = tuple(field.name for field in fields(QueuedRequest))
-_GRANT_COLUMNS: Final = (
-    "answer_id", "principal", "server_id", "tool_name", "tool_digest", "server_digest", "server_address", "conditions",
-    "arguments_digest", "human_only", "given_by", "given_at", "expires_at", "request_id",
-)  # fmt: skip
+_OF_THE_ASKER: Final = {"remedy", "of_the_moment", "plan_effect", "expires_s"}
+"""What of a request whoever answers it elsewhere does not need."""
+_ASKED: Final = tuple(field.name for field in fields(ApprovalRequest) if field.name not in _OF_THE_ASKER)
+_KEPT: Final = tuple(field.name for field in fields(QueuedRequest) if field.name != "request")
+_REQUEST: Final = (*_ASKED, *_KEPT)
+_GRANT_COLUMNS: Final = tuple("conditions" if one.name == "where" else one.name for one in fields(ApprovalGrant))
 _OPEN: Final = (QueueState.WAITING, QueueState.APPROVED, QueueState.DENIED)
 """States of a request whose asker may still be there."""
 _SELECT_REQUESTS: Final = f"SELECT {', '.join(_REQUEST)} FROM request"  # noqa: S608  names of ours
@@ -80,7 +84,7 @@ class ApprovalStore:
         if not self.is_unused():
             self._outbox.deliver_left(write)
 
-    def put(self, request: QueuedRequest) -> None:
+    def put(self, queued: QueuedRequest) -> None:
         with self._file.writing() as connection:
             now = self._clock()
             self._sweep(connection, now)
@@ -92,14 +96,14 @@ class ApprovalStore:
                 f"DELETE FROM request WHERE request_id IN ({over}) AND request_id NOT IN {_PENDING_REQUESTS}",  # noqa: S608
                 (QueueState.WAITING, OVER_MAX),
             )
-            self._check_room(connection, request)
-            row = [_stored(getattr(request, name), name) for name in _REQUEST]
+            self._check_room(connection, queued.request)
+            row = [_stored(getattr(queued.request if name in _ASKED else queued, name), name) for name in _REQUEST]
             connection.execute(
                 f"INSERT INTO request ({', '.join(_REQUEST)}) VALUES ({_marks(_REQUEST)})",  # noqa: S608
                 row,
             )
 
-    def _check_room(self, connection: sqlite3.Connection, request: QueuedRequest) -> None:
+    def _check_room(self, connection: sqlite3.Connection, request: ApprovalRequest) -> None:
         """Raises ApprovalQueueError when too many requests wait, of this principal or of all."""
         count, size, own_count, own_size = connection.execute(
             "SELECT count(*), total(length(whole)), total(principal = ?), total((principal = ?) * length(whole)) "
@@ -113,7 +117,7 @@ class ApprovalStore:
             whose = "of yours" if full is Level.PRINCIPAL else "of all callers"
             raise ApprovalQueueError(f"too many requests {whose} wait for approval already; answer some of them first")
 
-    def take(self, request_id: str, arguments_digest: str) -> QueueAnswer | None:
+    def take(self, request_id: str, arguments_digest: str) -> ApprovalAnswer | None:
         with self._file.reading() as connection:
             row = connection.execute(
                 f"SELECT state, expires_at, request_id IN {_PENDING_REQUESTS} FROM request WHERE request_id = ?",  # noqa: S608
@@ -126,13 +130,15 @@ class ApprovalStore:
             found = connection.execute(
                 "UPDATE request SET taken_at = ? WHERE request_id = ? AND arguments_digest = ? AND taken_at IS NULL "  # noqa: S608
                 f"AND state IS NOT ? AND request_id NOT IN {_PENDING_REQUESTS} "
-                "RETURNING state, arguments_digest, approver, note",
+                "RETURNING state, approver, note",
                 (self._clock(), request_id, arguments_digest, QueueState.WAITING),
             ).fetchone()
         if found is None:
-            note = "the request is no longer in the queue, or its answer was taken already"
-            return QueueAnswer(state=QueueState.DENIED, arguments_digest=arguments_digest, note=note)
-        return QueueAnswer(state=QueueState(found[0]), arguments_digest=found[1], approver=found[2], note=found[3])
+            found = (QueueState.DENIED, "", "the request is no longer in the queue, or its answer was taken already")
+        state, approver, note = _as_told(*found)
+        return ApprovalAnswer(
+            request_id=request_id, arguments_digest=arguments_digest, state=state, approver=approver, note=note
+        )
 
     def withdraw(self, request_id: str) -> None:
         """Nobody waits any more; an answer that was given at the same moment came too late."""
@@ -316,8 +322,23 @@ def _unanswer(grant: ApprovalGrant, connection: sqlite3.Connection) -> None:
 
 
 def _request(row: tuple[Any, ...]) -> QueuedRequest:
-    request = QueuedRequest(**dict(zip(_REQUEST, row, strict=True)))
-    return replace(request, state=QueueState(request.state), human_only=bool(request.human_only), cut=bool(request.cut))
+    values: dict[str, Any] = dict(zip(_REQUEST, row, strict=True))
+    asked = {name: values[name] for name in _ASKED}
+    asked |= {"human_only": bool(asked["human_only"]), "cut": bool(asked["cut"])}
+    kept = {name: values[name] for name in _KEPT}
+    kept["state"] = QueueState(kept["state"])
+    return QueuedRequest(request=ApprovalRequest(**asked), **kept)
+
+
+def _as_told(state: str, approver: str, note: str) -> tuple[ApprovalState, str, str]:
+    """What whoever asked is told of a request that is over. SECURITY: whatever is not a yes is a no."""
+    match state:
+        case QueueState.APPROVED:
+            return ApprovalState.APPROVED, approver, note
+        case QueueState.EXPIRED:
+            return ApprovalState.EXPIRED, "", "no answer came in time"
+        case _:
+            return ApprovalState.REJECTED, approver or QUEUE, note or "a person refused"
 
 
 def _stored(value: object, name: str) -> object:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.core.lookalikes import shown_name
 from moonpool.core.phrases import counted, on_one_line
+from moonpool.features.approvals.model import PLAN, ApprovalRequest, server_place
 from moonpool.features.plans.model import EffectKind, Plan, PlannedServer
-from moonpool.pipeline.approval import ApprovalRequest, server_place
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -67,21 +67,19 @@ def new_plan_id() -> str:
 
 def plan_question(plan: Plan, run_id: str) -> ApprovalRequest:
     """The one question about a whole plan. The answer is bound to the plan's digest."""
-    lines = tuple(plan_lines(plan))
     return ApprovalRequest(
         request_id="",
         run_id=run_id or plan.run_id,
         principal=plan.principal,
         server_id="moonpool",
-        tool_name="plan",
-        arguments="\n".join(lines),
+        tool_name=PLAN,
+        arguments="\n".join(plan_lines(plan)),
         arguments_digest=plan.digest,
         reason=f"the code was rehearsed as {plan.plan_id} and wants to make {counted(len(plan.calls), 'call')}",
         remedy=f"approve the plan: moonpool plans approve {plan.plan_id}",
         human_only=plan.human_only,
         session_id=plan.session_id,
         of_the_moment=True,
-        listing=lines,
         cut=plan.cut,
         whole="\n".join(plan_lines(plan, whole=True)) if plan.cut else "",
     )

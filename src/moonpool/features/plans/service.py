@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final
@@ -20,7 +21,7 @@ from moonpool.core.audit import JournalError
 from moonpool.core.audit_records import PlanRecord, time_stamp
 from moonpool.core.calls import ApprovalState
 from moonpool.core.json import digest_bytes
-from moonpool.features.plans.model import PlanError, PlanState, PlanStoreError
+from moonpool.features.plans.model import PlanError, PlanState, PlanStoreError, StoredPlan
 from moonpool.features.plans.planning import plan_question
 from moonpool.pipeline.planned_run import PlanWatch
 from moonpool.store.outbox import Delivery
@@ -28,8 +29,8 @@ from moonpool.store.outbox import Delivery
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from moonpool.features.approvals.model import Answerer
-    from moonpool.features.plans.model import Plan, StoredPlan
+    from moonpool.features.approvals.model import Answerer, ApprovalAnswer
+    from moonpool.features.plans.model import Plan
     from moonpool.features.plans.table import PlanStore
     from moonpool.pipeline.approval import ApprovalService
     from moonpool.pipeline.caller_grant import CallerGrant
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
 NOBODY: Final = "application:no-calls"
 FAILED_REHEARSAL: Final = "application:failed-rehearsal"
 _PREFIX_CHARS_MIN: Final = 8
+_LOOK_S: Final = 1.0
+"""How often it is looked whether somebody else has answered a plan that is asked about."""
 
 
 class Plans:
@@ -140,7 +143,9 @@ class Plans:
             raise PlanError(
                 f"plan {plan.plan_id} is not approved yet; approve it: moonpool plans approve {plan.plan_id}"
             )
-        answer = await approvals.settle(plan_question(plan, run_id))
+        answer = await self._settled(plan, approvals, run_id)
+        if isinstance(answer, StoredPlan):
+            return answer
         if answer.state is ApprovalState.REJECTED and answer.approver.startswith("application:"):
             # Nobody has looked at it: the plan goes on waiting for somebody who does.
             raise PlanError(
@@ -157,6 +162,26 @@ class Plans:
         if not approved:
             raise PlanError(f"plan {plan.plan_id} was denied{': ' if answer.note else ''}{answer.note}")
         return stored
+
+    async def _settled(self, plan: Plan, approvals: ApprovalService, run_id: str) -> ApprovalAnswer | StoredPlan:
+        """The answer of whoever was asked; the plan as it is where somebody else approved it meanwhile.
+
+        Raises PlanError where it was denied, used or expired meanwhile.
+        """
+        asking = asyncio.ensure_future(approvals.settle(plan_question(plan, run_id)))
+        try:
+            while not (await asyncio.wait({asking}, timeout=_LOOK_S))[0]:
+                with suppress(PlanStoreError):  # a change that is not on record yet does not count yet
+                    stored = await asyncio.to_thread(self._store.find, plan.plan_id)
+                    if stored is not None and stored.state is PlanState.APPROVED:
+                        return stored
+                    if stored is None or stored.state is not PlanState.WAITING:
+                        became = "gone" if stored is None else stored.state
+                        raise PlanError(f"plan {plan.plan_id} is {became}; rehearse again with a dry run")
+            return asking.result()
+        finally:
+            asking.cancel()  # the question is withdrawn before this returns
+            await asyncio.wait({asking})
 
     def _answer(self, plan: Plan, *, approved: bool, approver: str, by_person: bool) -> StoredPlan:
         what = "approved" if approved else "denied"

@@ -23,7 +23,7 @@ from moonpool.features.receipts.model import (
     signature_of,
     signed_bytes,
 )
-from moonpool.store.journal_file import ended_runs, read_run, stored_rows
+from moonpool.store.journal_reading import ended_runs, read_run, stored_rows
 from moonpool.store.process_marks import is_gone
 
 if TYPE_CHECKING:

@@ -16,6 +16,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
+import msgspec
+
 from moonpool.core.errors import Fault, MoonpoolError
 
 if TYPE_CHECKING:
@@ -118,13 +120,12 @@ class RecordedReply:
     at_s: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunEnd:
+class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How it ended."""
 
     envelope: bytes  # JSON, as it was given out
     forced: str = ""  # why the host ended it early
-    tape: bytes = b""
+    nondeterminism_log: bytes = msgspec.field(name="tape", default=b"")  # in files of 0.1.0, too
 
 
 Part: TypeAlias = RecordedCall | RecordedReply | RunEnd

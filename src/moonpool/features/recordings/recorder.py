@@ -185,10 +185,11 @@ class RunRecording:
         place, at_s = self._answered, self._clock() - self._began
         self._recordings.add(self._run_id, lambda: _reply(seq, place, at_s, outcome))
 
-    def ended(self, envelope: Envelope, *, forced: str, tape: bytes) -> None:
+    def ended(self, envelope: Envelope, *, forced: str, nondeterminism_log: bytes) -> None:
         """The envelope is about to be handed out."""
         self._recordings.add(
-            self._run_id, lambda: RunEnd(envelope=_encode(envelope.to_json()), forced=forced, tape=tape)
+            self._run_id,
+            lambda: RunEnd(envelope=_encode(envelope.to_json()), forced=forced, nondeterminism_log=nondeterminism_log),
         )
 
     def _call(self, spec: ToolCallSpec, seq: int, at_s: float) -> RecordedCall:

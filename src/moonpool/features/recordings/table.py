@@ -230,7 +230,8 @@ class RecordingsFile:
         header = self._typed(bodies[0][0], RunHeader, run_id)
         seqs = {call.seq for call in calls}
         whole = len(seqs) == len(calls) and seqs.issuperset(one.seq for one in replies)
-        if header.run_id != run_id or not whole or any(len(end.tape) > NONDETERMINISM_BYTES_MAX for end in ends):
+        too_long = any(len(end.nondeterminism_log) > NONDETERMINISM_BYTES_MAX for end in ends)
+        if header.run_id != run_id or not whole or too_long:
             raise self._damaged(run_id)
         return Recording(
             header=header,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from moonpool.features.usage.measures import Measures, Tally, measure
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ from moonpool.core.phrases import clip, on_one_line
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from moonpool.pipeline.approval import ApprovalRequest
+    from moonpool.features.approvals.model import ApprovalRequest
 
 _SHOWN_MAX: Final = 5
 _NAME_CHARS_MAX: Final = 200
@@ -44,4 +44,6 @@ class ApprovalPendingError(MoonpoolError):
 
 
 def _name(request: ApprovalRequest) -> str:
+    if request.is_plan:
+        return "the plan"
     return on_one_line(clip(f"{request.server_id}.{shown_name(request.tool_name)}", _NAME_CHARS_MAX))

@@ -21,7 +21,8 @@ from moonpool.server.mcp.client_requests import ELICIT, Bindings
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
-    from moonpool.pipeline.approval import ApprovalAnswer, ApprovalRequest, Approver
+    from moonpool.features.approvals.model import ApprovalAnswer, ApprovalRequest
+    from moonpool.pipeline.approval import Approver
 
 NAME: Final = "mcp:elicitation"
 FORM: Final[JsonObject] = {
@@ -53,23 +54,22 @@ class ElicitingApprover:
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         asker = self.bindings.asker_of(request.run_id)
-        if asker is None and request.listing:  # the call itself asks, before its execution begins
+        if asker is None and request.is_plan:  # asked about by the call itself, before its execution begins
             asker = self.bindings.asker_of_this_task()
         if asker is None or not asker.can(ELICIT, "form"):
-            # A plan waits on its own; the caller says how it is approved.
-            return reject(request, _UNSEEN, _NO_FORMS) if request.listing else await self._beside.ask(request)
-        if request.listing and len(request.arguments) > _PLAN_CHARS_MAX:
+            return await self._beside.ask(request)
+        if request.is_plan and len(request.arguments) > _PLAN_CHARS_MAX:
             return reject(request, _UNSEEN, f"the plan is too long to be shown by this client; {request.remedy}")
         params: JsonObject = {"mode": "form", "message": _question(request), "requestedSchema": FORM}
         self.bindings.at_client.add(request.request_id)
         try:
             given = await asker.ask(ELICIT, params)
         except AnswererGoneError as gone:
-            return reject(request, _UNSEEN if request.listing else NAME, str(gone))
+            return reject(request, _UNSEEN if request.is_plan else NAME, str(gone))
         finally:
             self.bindings.at_client.discard(request.request_id)
         action, content = given.get("action"), given.get("content")
-        if request.listing and action not in {"accept", "decline"}:
+        if request.is_plan and action not in {"accept", "decline"}:
             return reject(request, _UNSEEN, "the user did not answer")
         if action == "accept" and isinstance(content, dict) and content.get("allow") is True:
             return approve(request, NAME)
@@ -77,7 +77,7 @@ class ElicitingApprover:
             "cancelled the question"
             if action == "cancel"
             else "did not allow it"
-            if request.listing
+            if request.is_plan
             else "did not allow the call"
         )
         return reject(request, NAME, f"the user {how}")
@@ -94,7 +94,7 @@ def _question(request: ApprovalRequest) -> str:
 
 def _question_text(request: ApprovalRequest) -> str:
     more = f"\n{_NOT_ALL}" if request.cut else ""
-    if request.listing:
+    if request.is_plan:
         return f"Approve the whole plan? {on_one_line(request.reason)}.\n{request.arguments}{more}"
     name = on_one_line(clip(f"{request.server_id}.{shown_name(request.tool_name)}", _NAME_CHARS_MAX))
     line = f" in line {request.code_line}" if request.code_line else ""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, cast
 from moonpool.core.errors import InputError
 from moonpool.core.json import canonical_json
 from moonpool.core.languages import is_typescript, language_of
+from moonpool.engine.code_request import CodeRequest
 from moonpool.pipeline.validation import SchemaChecks
 from moonpool.server.mcp.definitions import DEFINE, DEFINITIONS, EXECUTE, PATHS_MAX, SEARCH
 
@@ -50,14 +51,9 @@ class DefinitionRequest:
 class ExecuteRequest:
     """Arguments of `execute_code`."""
 
-    code: bytes
-    language: str
-    typescript: bool
+    code: CodeRequest
     session: str | None
-    timeout_s: float | None
     preview: bool
-    dry_run: bool
-    plan: str | None
 
 
 ToolRequest = SearchRequest | DefinitionRequest | ExecuteRequest
@@ -101,22 +97,20 @@ def _execute(given: JsonObject) -> ExecuteRequest:
     if name is not None and len(name) > SESSION_NAME_CHARS_MAX:
         raise InputError(f"the session's name has {len(name)} characters; at most {SESSION_NAME_CHARS_MAX}")
     timeout = cast("float | None", given.get("timeout_s"))
-    code = cast("str", given["code"]).encode()
     language = cast("str | None", given.get("language"))
     preview, dry_run = given.get("preview") is True, given.get("dry_run") is True
     plan = cast("str | None", given.get("plan")) or None
     if preview and (dry_run or plan):
         raise InputError("preview runs nothing, so it goes with neither dry_run nor plan; omit one")
-    return ExecuteRequest(
-        code=code,
+    code = CodeRequest(
+        code=cast("str", given["code"]).encode(),
         language=language_of(language),
         typescript=is_typescript(language),
-        session=name,
         timeout_s=None if timeout is None else float(timeout),
-        preview=preview,
         dry_run=dry_run,
         plan=plan,
     )
+    return ExecuteRequest(code=code, session=name, preview=preview)
 
 
 def _check_text(name: str, value: JsonValue) -> None:

@@ -15,8 +15,8 @@ from moonpool.features.preview.service import missing_servers, preview_code
 from moonpool.server.mcp.answers import Answer, structured_answer
 
 if TYPE_CHECKING:
+    from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.tool_registry import ToolRegistry
-    from moonpool.server.mcp.arguments import ExecuteRequest
 
 
 class Previews:
@@ -26,7 +26,7 @@ class Previews:
         self._tool_registry, self._code_bytes_max = tool_registry, code_bytes_max
         self._turn = asyncio.Lock()
 
-    async def answer(self, request: ExecuteRequest) -> Answer:
+    async def answer(self, request: CodeRequest) -> Answer:
         """The calls and problems found in the code, as `data`. Raises InputError."""
         if len(request.code) > self._code_bytes_max:
             raise InputError(f"the code has {len(request.code):,} bytes; at most {self._code_bytes_max:,} are taken")

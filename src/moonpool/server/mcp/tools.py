@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from moonpool.catalog.filters import only_tools
@@ -16,7 +16,6 @@ from moonpool.catalog.levels import definitions_if_few
 from moonpool.catalog.render import hit_lines, one_line
 from moonpool.core.errors import InputError, MoonpoolError
 from moonpool.core.json import digest_json
-from moonpool.engine.code_request import CodeRequest
 from moonpool.engine.pending_calls import ParkedCalls
 from moonpool.engine.request_state import RequestStateError
 from moonpool.features.usage.context_usage import ContextUsage
@@ -41,8 +40,8 @@ if TYPE_CHECKING:
     from moonpool.engine.pending_calls import Listener, OpenQuestion, ParkedCall
     from moonpool.engine.sessions import Runtime
     from moonpool.engine.tool_registry import ToolRegistry
+    from moonpool.features.approvals.model import ApprovalRequest
     from moonpool.features.learned_types.service import LearnedTypes
-    from moonpool.pipeline.approval import ApprovalRequest
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.pipeline.request_responder import RequestResponder
     from moonpool.server.mcp.catalogs import Vectors
@@ -135,7 +134,7 @@ class CodeTools:
         """The client has disconnected; returns how many executions continue because they wait in the queue of
         approvals.
         """
-        return self._calls.leave()
+        return self._calls.leave(lambda call: bool(self._waiting(call)))
 
     async def wait_spared(self) -> None:
         """Wait until those executions have ended."""
@@ -224,7 +223,7 @@ class CodeTools:
         self, request: ExecuteRequest, arguments: Mapping[str, JsonValue], caller: Caller
     ) -> Answer | InputNeeded:
         if request.preview and caller.state is None:
-            return await self._previews.answer(request)
+            return await self._previews.answer(request.code)
         key = digest_json(dict(arguments))
         if caller.state is not None:
             call = self._calls.resume(caller.state, key, caller.answers)
@@ -239,25 +238,22 @@ class CodeTools:
         return execution_answer(outcome, request.session)
 
     def _waiting(self, call: ParkedCall) -> list[ApprovalRequest]:
-        return [one for context in call.contexts for one in self._caller_grant.waiting(context.identity.run_id)]
+        return [one for run_id in call.run_ids for one in self._caller_grant.waiting(run_id)]
 
     def _waits_elsewhere(self, call: ParkedCall) -> bool:
         """Whether the call waits only for answers that its client is not asked for, or behind a call that does."""
-        if not call.contexts:
-            return any(other.contexts and self._waits_elsewhere(other) for other in self._calls.calls)
-        waiting = {one.request_id for one in self._waiting(call)}
-        return bool(waiting) and waiting.isdisjoint(self._bindings.at_client)
+        own = {one.request_id for one in self._waiting(call)}
+        if own or call.contexts:
+            return bool(own) and own.isdisjoint(self._bindings.at_client)
+        asking = (one for other in self._calls.calls if (one := {r.request_id for r in self._waiting(other)}))
+        return any(one.isdisjoint(self._bindings.at_client) for one in asking)
 
     async def _work(self, request: ExecuteRequest, call: ParkedCall, caller: Caller) -> Envelope:
-        code = CodeRequest(
-            code=request.code,
-            language=request.language,
-            typescript=request.typescript,
-            timeout_s=request.timeout_s,
+        code = replace(
+            request.code,
             observer=call.hear,
+            begun=call.run_ids.append,
             progress=None if caller.listener is None else call.hear_progress,
-            dry_run=request.dry_run,
-            plan=request.plan,
             connection=self.disclosure,
         )
         self._know_tools()

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable
 
-    from moonpool.pipeline.approval import ApprovalRequest, Approver
+    from moonpool.features.approvals.model import ApprovalRequest
+    from moonpool.pipeline.approval import Approver
     from moonpool.pipeline.request_responder import RequestResponder
 
 

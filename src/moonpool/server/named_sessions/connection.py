@@ -11,14 +11,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar, Final
 
 from moonpool.core.calls import ApprovalState
-from moonpool.pipeline.approval import ApprovalAnswer, reject
+from moonpool.pipeline.approval import reject
 from moonpool.pipeline.request_responder import AnswererGoneError
 from moonpool.pipeline.server_requests import ELICIT
 from moonpool.server.named_sessions import wire
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
-    from moonpool.pipeline.approval import ApprovalRequest
+    from moonpool.features.approvals.model import ApprovalAnswer, ApprovalRequest
     from moonpool.sandboxes.base import Stream
 
 _APPROVER_CHARS_MAX: Final = 200

@@ -17,7 +17,7 @@ import msgspec
 from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.core.languages import PYTHON
 from moonpool.engine.files.service import FileEntry  # noqa: TC001  msgspec reads the annotations
-from moonpool.pipeline.approval import ApprovalAnswer, ApprovalRequest  # noqa: TC001  msgspec reads the annotations
+from moonpool.features.approvals.model import ApprovalAnswer, ApprovalRequest  # noqa: TC001  msgspec reads the annotations
 
 if TYPE_CHECKING:
     import asyncio
