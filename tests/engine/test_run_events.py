@@ -194,7 +194,7 @@ async def test_a_plan_is_asked_about_in_the_stream_of_the_execution_that_runs_un
         async with run_events(runner(app), code(text, plan=plan["plan_id"]), approver) as events:
             async for event in events:
                 if isinstance(event, ApprovalQuestion):
-                    listed.append(event.request.listing)
+                    listed.append(tuple(event.request.arguments.split("\n")))
                     await event.approve()
                 elif isinstance(event, RunEnded):
                     assert (event.envelope.data, event.envelope.approval_state) == (True, "APPROVED")

@@ -33,6 +33,7 @@ from moonpool.policy import (
     Rule,
     Verdict,
     configuration_layer,
+    literal_glob,
     server_rules,
 )
 from moonpool.redaction.redactor import Redactor
@@ -276,7 +277,7 @@ async def test_what_is_redacted_in_a_name_does_not_open_the_quotes_of_the_operat
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     evil = tool("password='; touch pwned #")
-    bench = Bench(policy=Policy(layers=(configuration_layer(server_rules("s", [("*", "deny")])),)))
+    bench = Bench(policy=Policy(layers=(configuration_layer(server_rules("s", [(literal_glob(evil.name), "deny")])),)))
     bench.manifest = Manifest(servers=(ServerListing(server_id="s", tools=(evil,)),))
     bench.pipeline = CallPipeline({"s": bench.upstream}, journal=bench.journal, redactor=Redactor.of({}))
     assert type_of(await bench.call(evil.name)) == "PolicyDenied"

@@ -146,7 +146,7 @@ async def test_an_application_does_not_start_in_a_mode_that_does_not_work(
 
 
 def test_limits_is_one_of_four_words() -> None:
-    with pytest.raises(Exception, match="auto, cgroup2, cgroup1 or rlimits"):
+    with pytest.raises(Exception, match="auto, cgroup1, cgroup2 or rlimits"):
         Settings.load({"MOONPOOL_LIMITS": "none"})
 
 

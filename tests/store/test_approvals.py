@@ -271,7 +271,7 @@ def test_one_principal_leaves_room_for_the_grants_of_others(
 def test_requests_that_are_over_are_bounded_by_number(store: ApprovalStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "OVER_MAX", 2)
     for number in range(5):
-        store.put(asked(f"{number:032d}", asked_at=Clock.now + number))
+        store.put(asked(f"{number:032d}", at=Clock.now + number))
         store.withdraw(f"{number:032d}")
     store.put(asked())
     assert {one.request_id for one in store.requests(waiting_only=False)} == {f"{3:032d}", f"{4:032d}", "a" * 32}

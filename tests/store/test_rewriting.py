@@ -41,7 +41,7 @@ def test_what_an_editor_saved_meanwhile_stays(tmp_path: Path) -> None:
         file.write_bytes(b"an editor's")
         return content + b"!"
 
-    with pytest.raises(ValueError, match="changed meanwhile"):
+    with pytest.raises(ValueError, match="by another program meanwhile"):
         rewrite_own_file(file, change, bytes_max=10_000)
     assert file.read_bytes() == b"an editor's"
     assert len(list(tmp_path.iterdir())) == 1
