@@ -89,7 +89,7 @@ class Tenant:
 
 
 @asynccontextmanager
-async def open_tenant(
+async def open_tenant(  # noqa: PLR0913  what a tenant has of its own
     engine: Engine,
     tenant_id: str,
     *,
@@ -98,10 +98,12 @@ async def open_tenant(
     settings: Settings | None = None,
     policy: Policy | None = None,
     eagerly: bool = False,
+    data: Path | None = None,
 ) -> AsyncGenerator[Tenant]:
     """Open a tenant; on the way out its sessions end, its sandboxes are gone and its records are committed.
 
     `settings` are its own limits and rules where they differ from the engine's; `policy` is one that was read already.
+    `data` is its folder, if not the one that its id has; several tenants of one owner may share a folder.
     `eagerly` opens the journal now, so that a fault of its file is heard at once; else the first record opens it.
     Raises InputError for an id that cannot be one or is open already, ConfigError, JournalError.
     """
@@ -111,7 +113,7 @@ async def open_tenant(
     if tenant_id in engine.taken_ids:
         raise InputError(f"tenant {tenant_id!r} is open already; close it first")
     settings = settings or engine.settings
-    environ, data = engine.environ, tenant_dir(engine.data, tenant_id)
+    environ, data = engine.environ, data or tenant_dir(engine.data, tenant_id)
     async with AsyncExitStack() as stack:
         # SECURITY: nothing is awaited before, and it is given back last: two that share a scope would close each
         # other's sandboxes.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import os
 from contextlib import asynccontextmanager
 from enum import StrEnum
@@ -47,7 +46,7 @@ async def open_approver(choice: Approve, output: ProgramOutput, settings: Settin
     from moonpool.cli.config_choice import data_folder
     from moonpool.features.approvals.files import GrantFiles
     from moonpool.terminal.approver import TerminalApprover
-    from moonpool.terminal.device import Terminal, open_terminal
+    from moonpool.terminal.device import Terminal, open_terminal, user_name
 
     terminal, grants = open_terminal(), GrantFiles(data_folder(settings))
     if terminal is None:
@@ -65,11 +64,3 @@ def responder_beside(approver: Approver) -> RequestResponder | None:
     from moonpool.terminal.forms import TerminalForms
 
     return TerminalForms(approver.terminal, name=approver.name) if isinstance(approver, TerminalApprover) else None
-
-
-def user_name() -> str:
-    """The person's login name, or the uid where there is none."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return f"uid-{os.geteuid()}"

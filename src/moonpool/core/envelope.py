@@ -27,6 +27,7 @@ class ExecutionError:
     retryable: bool = False
 
     def to_json(self) -> JsonObject:
+        """As the envelope has it."""
         return {"type": self.type, "message": self.message, "retryable": self.retryable}
 
 

@@ -18,7 +18,7 @@ from moonpool.core.envelope import Envelope, ExecutionError
 from moonpool.core.languages import PYTHON
 from moonpool.core.phrases import printable, storable
 from moonpool.engine import envelopes as report
-from moonpool.engine.call_progress import ProgressOfCalls
+from moonpool.engine.call_progress import ProgressOfCalls, told_call
 from moonpool.engine.execution import Execution
 from moonpool.engine.execution_spec import ExecutionSpec
 from moonpool.engine.output import StreamKeeper
@@ -262,7 +262,12 @@ class Run:
         if recorded.exception():
             context.end()
         seq = self._recording.asked(spec) if self._recording is not None else 0
-        outcome = await self._runtime.pipeline.run(spec, context)
+        if self._request.calls is None:
+            outcome = await self._runtime.pipeline.run(spec, context)
+        else:
+            outcome = await told_call(
+                spec, self._runtime.pipeline.run(spec, context), self._request.calls, self._runtime.redactor
+            )
         if self._recording is not None:
             self._recording.answered(seq, outcome)
         if self._watch is not None and self._watch.problem and self._execution is not None:

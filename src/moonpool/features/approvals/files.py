@@ -16,11 +16,12 @@ from moonpool.store.paths import approvals_path, journal_path
 from moonpool.store.process_marks import is_gone, own_mark
 
 if TYPE_CHECKING:
-    from moonpool.features.approvals.model import Answerer, ApprovalGrant
-    from moonpool.core.audit_records import OutboxRecord
-    from moonpool.pipeline.approval import ApprovalRequest
     from collections.abc import AsyncGenerator, Callable, Generator, Mapping
     from pathlib import Path
+
+    from moonpool.core.audit_records import OutboxRecord
+    from moonpool.features.approvals.model import Answerer, ApprovalGrant
+    from moonpool.pipeline.approval import ApprovalRequest
 
 
 @dataclass(frozen=True, slots=True)
