@@ -9,6 +9,8 @@ What is listed in `__all__`, and `moonpool.sync`, is the public API; every other
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from moonpool.core.version import VERSION
+
 if TYPE_CHECKING:
     from moonpool import sync
     from moonpool.core.envelope import ExecutionError
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
     from moonpool.sdk.session import Event, Files, Session, Stream, Tools, run, session
     from moonpool.sdk.tool_search import Tool
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _HOMES = {
     "ApprovalAnswerError": "features.approvals.model",
