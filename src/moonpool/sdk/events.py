@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from moonpool.core.calls import CallEnded, CallProgress, CallStarted
 from moonpool.core.errors import InputError
+from moonpool.core.phrases import clip, printable
 from moonpool.features.approvals.model import Answerer
 from moonpool.features.approvals.service import grant_terms
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from moonpool.features.approvals.service import GrantTerms
     from moonpool.sdk.results import StreamName
     from moonpool.sdk.runtime_thread import Call, RuntimeThread
+
+_SHOWN_CHARS_MAX: Final = 500
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +119,9 @@ class ApprovalFields:
     _answering: Answering = field(repr=False, compare=False)
 
     def __str__(self) -> str:
-        return f"{self.server}.{self.tool}({self.shown})"
+        given = self.arguments
+        shown = self.shown if given is None else ", ".join(f"{name}={value!r}" for name, value in given.items())
+        return f"{self.server}.{self.tool}({clip(printable(shown), _SHOWN_CHARS_MAX)})"
 
 
 class ApprovalRequest(ApprovalFields):
