@@ -28,6 +28,7 @@ class CodeRequest:
     timeout_s: float | None = None
     name: str = "<code>"  # what tracebacks call it; made printable, and cut to its last `NAME_CHARS_MAX` characters
     language: str = PYTHON  # one of `core.languages.LANGUAGES`
+    ipython: bool = False  # Python code is read as IPython reads it: magics, `!command`, rich displays
     typescript: bool = False  # it is said to be Node's TypeScript, which may need tools first
     observer: Observer | None = None  # hears redacted output as it comes
     progress: Callable[[CallProgress], None] | None = None  # hears how calls get on, where their servers say so

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from moonpool.core.created_files import NO_FILES
@@ -25,7 +26,7 @@ from moonpool.sandboxes.base import Stream
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from moonpool.core.created_files import MadeFiles
+    from moonpool.core.created_files import MadeFiles, RichDisplay
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonValue
     from moonpool.engine.code_request import CodeRequest
@@ -68,6 +69,10 @@ class RunEnding:
         """How much the code printed."""
         return self._stdout.total_bytes + self._stderr.total_bytes
 
+    def _redacted(self, display: RichDisplay) -> RichDisplay:
+        redact, tally = self._runtime.redactor.text, self._records.tally
+        return replace(display, forms={mime: redact(storable(text), tally) for mime, text in display.forms.items()})
+
     async def envelope(self, outcome: ExecutionOutcome, sandbox: Sandbox, *, exceeded: str) -> Envelope:
         """The envelope as it is handed out. `exceeded`: the call that the run's plan does not have.
 
@@ -96,7 +101,14 @@ class RunEnding:
             await self._runtime.artifacts.make_room()
         tokens = await self._runtime.tokens.figures(self._tools, self._request.connection)
 
-        told = Told(data=data, error=error, note=note, made=made, pictures=tuple(outcome.claims.pictures))
+        told = Told(
+            data=data,
+            error=error,
+            note=note,
+            made=made,
+            pictures=tuple(outcome.claims.pictures),
+            displays=tuple(self._redacted(display) for display in outcome.claims.displays),
+        )
 
         def envelope_with(plan: Plan | None) -> Envelope:
             return self._records.envelope(

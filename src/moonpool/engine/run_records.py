@@ -24,7 +24,7 @@ from moonpool.pipeline.call_records import refused_record
 from moonpool.pipeline.execution_grant import CallIdentity
 
 if TYPE_CHECKING:
-    from moonpool.core.created_files import MadeFiles, Picture
+    from moonpool.core.created_files import MadeFiles, Picture, RichDisplay
     from moonpool.core.envelope import ExecutionError
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.engine.code_request import CodeRequest
@@ -42,6 +42,7 @@ class Told:
     note: str = ""
     made: MadeFiles = NO_FILES
     pictures: tuple[Picture, ...] = ()
+    displays: tuple[RichDisplay, ...] = ()
 
 
 class RunRecords:
@@ -134,6 +135,7 @@ class RunRecords:
             failed_calls=failed_calls,
             made=told.made,
             pictures=told.pictures,
+            displays=told.displays,
             metrics=metrics,
             extras=extras or {"stdout": "", "stderr": "", "exit_code": 1, "signal": None},
         )

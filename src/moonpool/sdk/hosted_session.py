@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from moonpool.core.calls import CallEnded, CallProgress, CallStarted
 from moonpool.core.errors import InputError, MoonpoolError
+from moonpool.core.languages import PYTHON
 from moonpool.engine.answering import answered_by
 from moonpool.engine.events import OutputChunk, RunEnded, run_events
 from moonpool.engine.server_request_events import ServerQuestion as HostedQuestion
@@ -144,6 +145,7 @@ class HostedSession:
 
     async def run(self, request: CodeRequest) -> Result:
         """Run code to its end. Raises what keeps code from running at all."""
+        request = self._as_read_here(request)
         if self._asks_elsewhere:
             await self.open()
             assert self._session is not None
@@ -165,6 +167,7 @@ class HostedSession:
         await self.open()
         assert self._opened is not None
         assert self._session is not None
+        request = self._as_read_here(request)
         approve = self._options.approve
         answer: Callable[[ApprovalQuestion], None] | None = None
         if callable(approve):
@@ -174,6 +177,10 @@ class HostedSession:
         stream = HostedStream(self, self._session, answer)
         await stream.begin(request, self._opened, questions)
         return stream
+
+    def _as_read_here(self, request: CodeRequest) -> CodeRequest:
+        """Where the environment has IPython, it reads Python code."""
+        return replace(request, ipython=self._options.environment == "data") if request.language == PYTHON else request
 
     @property
     def _asks_elsewhere(self) -> bool:

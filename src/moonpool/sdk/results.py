@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, Self, cast
+from typing import TYPE_CHECKING, Final, Literal, Self, cast
 
 from moonpool.core.errors import Fault, MoonpoolError
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope, ExecutionError
     from moonpool.core.json import JsonObject, JsonValue
 
+_RICHEST_FIRST: Final = ("text/html", "image/svg+xml", "text/markdown", "text/latex", "application/json")
 StreamName = Literal["stdout", "stderr"]
 
 
@@ -30,14 +31,16 @@ class ExecutionFailedError(MoonpoolError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Display:
-    """Something that the code showed: a picture.
+    """Something that the code showed: a picture, or a value that IPython shows in richer forms than plain text.
 
-    SECURITY: the code made it; `mime` was read from its first bytes, nothing was decoded.
+    SECURITY: the code made it, markup and scripts too. `mime` of a picture was read from its first bytes; nothing was
+    decoded.
     """
 
-    mime: str  # image/png, image/jpeg, image/gif or image/webp
-    data: bytes
+    mime: str  # the richest form: image/png, image/jpeg, image/gif, image/webp, text/html, image/svg+xml and the like
+    data: bytes  # in that form; text as UTF-8
     name: str = ""  # of its file in /workspace, where it has one
+    forms: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)  # all of a value's, by MIME type
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +64,7 @@ class Result:
     stderr: str = ""
     displays: tuple[Display, ...] = ()
     files: tuple[File, ...] = ()
+    text: str = ""  # the last expression as IPython shows it in plain text
     note: str = ""  # why `data` is None although the code ended in an expression
     exit_code: int = 0  # as of a process: 1 for an exception, 128 + n for signal n
     duration_ms: int = 0
@@ -111,7 +115,8 @@ def result_of(envelope: Envelope) -> Result:
         error=envelope.error,
         stdout=str(extras.get("stdout") or ""),
         stderr=str(extras.get("stderr") or ""),
-        displays=tuple(Display(mime=one.mime, data=one.data, name=one.name) for one in envelope.pictures),
+        displays=_displays(envelope),
+        text=next((one.forms.get("text/plain", "") for one in envelope.displays if one.is_result), ""),
         files=tuple(File(name=f.name, size=f.size, mime=f.mime, path=f.path) for f in envelope.made.files),
         note=envelope.note,
         exit_code=_count(extras, "exit_code"),
@@ -119,6 +124,15 @@ def result_of(envelope: Envelope) -> Result:
         tool_calls=_count(envelope.metrics, "tool_calls"),
         envelope=envelope.to_json(),
     )
+
+
+def _displays(envelope: Envelope) -> tuple[Display, ...]:
+    pictures = [Display(mime=one.mime, data=one.data, name=one.name) for one in envelope.pictures]
+    for one in envelope.displays:
+        mime = next((mime for mime in _RICHEST_FIRST if mime in one.forms), "text/plain")
+        if mime != "text/plain":
+            pictures.append(Display(mime=mime, data=one.forms[mime].encode(), forms=one.forms))
+    return tuple(pictures)
 
 
 def _count(metrics: Mapping[str, JsonValue], name: str) -> int:
