@@ -1,3 +1,108 @@
-"""Moonpool: runs model-written code in a sealed sandbox whose only opening is a broker that calls MCP tools for it."""
+"""Moonpool: runs model-written code in a sealed sandbox whose only opening is a broker that calls MCP tools for it.
 
-__version__ = "0.1.0"
+    async with moonpool.session(servers="servers.json") as s:
+        print((await s.run("6*7")).data)
+
+What is listed in `__all__`, and `moonpool.sync`, is the public API; every other module is private.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from moonpool.core.version import VERSION
+
+if TYPE_CHECKING:
+    from moonpool import sync
+    from moonpool.core.envelope import ExecutionError
+    from moonpool.core.errors import ConfigError, HostUnfitError, InputError, MoonpoolError
+    from moonpool.engine.files.errors import FileTransferError
+    from moonpool.engine.files.local_files import LocalFileError
+    from moonpool.engine.files.service import FileEntry
+    from moonpool.features.approvals.model import ApprovalAnswerError
+    from moonpool.sdk.events import ApprovalRequest, Output, Progress, ServerQuestion, ToolCallEnded, ToolCallStarted
+    from moonpool.sdk.options import Limits
+    from moonpool.sdk.results import Display, ExecutionFailedError, File, Result, Usage
+    from moonpool.sdk.session import Event, Files, Session, Stream, Tools, run, session
+    from moonpool.sdk.tool_search import Tool
+
+__version__ = VERSION
+
+_HOMES = {
+    "ApprovalAnswerError": "features.approvals.model",
+    "ApprovalRequest": "sdk.events",
+    "ConfigError": "core.errors",
+    "Display": "sdk.results",
+    "Event": "sdk.session",
+    "ExecutionError": "core.envelope",
+    "ExecutionFailedError": "sdk.results",
+    "File": "sdk.results",
+    "FileEntry": "engine.files.service",
+    "FileTransferError": "engine.files.errors",
+    "Files": "sdk.session",
+    "HostUnfitError": "core.errors",
+    "InputError": "core.errors",
+    "Limits": "sdk.options",
+    "LocalFileError": "engine.files.local_files",
+    "MoonpoolError": "core.errors",
+    "Output": "sdk.events",
+    "Progress": "sdk.events",
+    "Result": "sdk.results",
+    "ServerQuestion": "sdk.events",
+    "Session": "sdk.session",
+    "Stream": "sdk.session",
+    "Tool": "sdk.tool_search",
+    "ToolCallEnded": "sdk.events",
+    "ToolCallStarted": "sdk.events",
+    "Tools": "sdk.session",
+    "Usage": "sdk.results",
+    "run": "sdk.session",
+    "session": "sdk.session",
+}
+"""Where each name lives; imported when it is first used, because a command of the command line needs none."""
+
+__all__ = [
+    "ApprovalAnswerError",
+    "ApprovalRequest",
+    "ConfigError",
+    "Display",
+    "Event",
+    "ExecutionError",
+    "ExecutionFailedError",
+    "File",
+    "FileEntry",
+    "FileTransferError",
+    "Files",
+    "HostUnfitError",
+    "InputError",
+    "Limits",
+    "LocalFileError",
+    "MoonpoolError",
+    "Output",
+    "Progress",
+    "Result",
+    "ServerQuestion",
+    "Session",
+    "Stream",
+    "Tool",
+    "ToolCallEnded",
+    "ToolCallStarted",
+    "Tools",
+    "Usage",
+    "__version__",
+    "run",
+    "session",
+    "sync",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "sync":
+        return import_module("moonpool.sync")
+    if name not in _HOMES:
+        raise AttributeError(f"module 'moonpool' has no attribute {name!r}")
+    value = globals()[name] = getattr(import_module(f"moonpool.{_HOMES[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -63,6 +63,14 @@ PICTURE_BYTES_MAX: Final = 1024 * 1024
 PICTURE_SIDE_MAX: Final = 8000
 """Pictures that one execution may show a model, bytes of one, and its longer side in dots. Model APIs refuse more."""
 
+BUNDLES_MAX: Final = 32
+BUNDLE_BYTES_MAX: Final = 512 * 1024
+BUNDLE_MIMES: Final = (
+    "text/plain", "text/html", "text/markdown", "text/latex", "image/svg+xml", "application/json",
+    "application/javascript",
+)  # fmt: skip
+"""Rich displays that one execution may send, bytes of one as JSON, and the forms that it may have."""
+
 FILES_MADE_MAX: Final = 50
 FILES_MADE_BYTES_MAX: Final = INLINE_BODY_BYTES_MAX
 FILE_MADE_CHARS_MAX: Final = 200

@@ -9,7 +9,7 @@ To the guest:
 | `t` | head | body |
 |---|---|---|
 | `nondeterminism_log` | `run` | the nondeterminism log to replay in that execution, which comes next |
-| `execute` | `run`, `name`, `manifest`, `final`, `result_bytes_max`, `language`, `rehearse`, `record` | source, UTF-8 |
+| `execute` | `run`, `name`, `manifest`, `final`, `result_bytes_max`, `language`, `rehearse`, `record`, `ipython` | code |
 | `interrupt` | `run` | |
 | `tool_result` | `id` | reply object, JSON |
 | `close` | | |
@@ -34,6 +34,7 @@ To the host:
 | `tool_call` | `id`, `server`, `tool`, `line` | arguments object, JSON |
 | `call_refused` | `server`, `tool`, `message` | |
 | `display` | `mime`, `name` | a picture |
+| `bundle` | `result` | one value in several forms: text by MIME type, JSON |
 | `output` | `stream` (1 or 2) | bytes written; only where a backend has no pipes |
 | `nondeterminism_log` | `run`, `divergence` | what was recorded |
 | `made` | `run`, `count` | files that the code made: path and size of the first ones, JSON |
@@ -49,9 +50,9 @@ A `nondeterminism_log` is what code read of clocks and randomness; it is opaque 
 (`docs/reference/wire.md`). The guest sends one directly before `done` where one was to be recorded (`record`) or
 played.
 
-`display` and `made` are the guest's word: pictures that code showed, and files of `/workspace` that are new or changed
-(one message before `done`, where there are any). `name` is the picture's file in `/workspace`, empty where there is
-none.
+`display`, `bundle` and `made` are the guest's word: pictures and values that code showed, and files of `/workspace`
+that are new or changed (one message before `done`, where there are any). `name` is the picture's file in `/workspace`,
+empty where there is none. A bundle's `result` says that it is the last expression's.
 
 `status` of `done`: `ok`, `error` (an exception, named in `error`), `exit` (`SystemExit`), `interrupted`. Its body is
 the result when `has_result`, the value of the last expression when `has_last`; `note` says why there is no such value.
@@ -61,7 +62,7 @@ Files move between executions, one order at a time; all of its messages repeat i
 `file_opened` and gets `file_data`. Either way at most `FILE_PIECES_IN_FLIGHT_MAX` are on their way. An order ends in
 one `file_done`, `file_entries` or `file_failed`; `file_drop` asks for that end. What comes for an order that is over is
 dropped.
-"""
+"""  # noqa: E501  rows of a table
 
 from typing import Final
 
@@ -76,6 +77,7 @@ FAILED: Final = "failed"
 TOOL_CALL: Final = "tool_call"
 CALL_REFUSED: Final = "call_refused"
 DISPLAY: Final = "display"
+BUNDLE: Final = "bundle"
 OUTPUT: Final = "output"
 MADE: Final = "made"
 DONE: Final = "done"

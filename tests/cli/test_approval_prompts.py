@@ -22,12 +22,12 @@ import pytest
 from apps import fresh_data
 from cli.console import SERVERS, moonpool, raw_server, run_code, write_config
 from cli.terminal import Terminal
-from moonpool.cli.approval_files import GrantFiles
 from moonpool.cli.program_output import ProgramOutput, log_among
-from moonpool.cli.terminal_approver import TerminalApprover, framed, question
 from moonpool.core.calls import ApprovalState
+from moonpool.features.approvals.files import GrantFiles
 from moonpool.features.approvals.model import ApprovalRequest
 from moonpool.sandboxes.base import Stream
+from moonpool.terminal.approver import TerminalApprover, framed, question
 from tables import every_row
 
 if TYPE_CHECKING:

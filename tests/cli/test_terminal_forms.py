@@ -10,7 +10,7 @@ import pytest
 from apps import fixture_server
 from cli.console import moonpool, run_code, write_config
 from cli.terminal import Terminal
-from moonpool.cli.terminal_forms import UnfitError, description, framed_texts, value_of
+from moonpool.terminal.forms import UnfitError, description, framed_texts, value_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+import moonpool
 from apps import DATA, fixture_server, open_app, run
 from docs.pages import DOCS, PAGES, ROOT, anchors, links, read, section, snippets
 from moonpool.configuration.policy_examples import run_examples
@@ -176,11 +176,12 @@ def test_the_example_of_an_application_shows_answers_and_end(tmp_path: Path) -> 
         "Asia/Tokyo": "18:00",
         "Europe/Paris": "time.convert_time was not approved: only Tokyo is of interest here",
     }
+    call = "source_timezone='UTC', time='09:00', target_timezone='{}'"
     assert done.stdout.splitlines() == [
         "printed: asking twice",
-        "allowed: time.convert_time",
-        "refused: time.convert_time",
-        f"ended: {json.dumps(found)} REJECTED",
+        f"allowed: time.convert_time({call.format('Asia/Tokyo')})",
+        f"refused: time.convert_time({call.format('Europe/Paris')})",
+        f"ended: {found} after 2 calls",
     ]
 
 
@@ -188,24 +189,27 @@ def test_git_is_here_for_the_demo() -> None:
     assert shutil.which("git")
 
 
-def test_the_program_of_the_page_on_embedding_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """All of it, imports included, over a configuration of its own; a person says yes to the call."""
-    program = read("docs/how-to/embed.md").partition("```python\n")[2].partition("```")[0]
-    server = fixture_server("echo.py", ask=["*"])
-    (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"echo": server}}), encoding="utf-8")
+def test_the_programs_of_the_page_on_embedding_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first as it is, the others in a session of their kind; a person says yes to the call."""
+    blocks = [part.partition("```")[0] for part in read("docs/how-to/embed.md").split("```python\n")[1:]]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MOONPOOL_DATA_DIR", str(DATA))
-    head, _, body = program.partition("approver = EventApprover()\n")
-    around = f"{head}\nasync def main(code, show_to_alice, seen):\n    approver = EventApprover()\n"
-    body = body.replace("...  # output of the code", "seen.append(data)  # output of the code")
-    body = body.replace("...  # always the last", "seen.append(envelope.data)  # always the last")
-    names: dict[str, Any] = {}
-    exec(around + textwrap.indent(body, "    "), names)  # noqa: S102  our own page
+    exec(blocks[0], {})  # noqa: S102  our own page
+    assert capsys.readouterr().out == "42\n"
+    whole = "\n".join(textwrap.indent(block, "    ") for block in blocks[1:3])
+    program = f"async def main(session, code, show, ask_somebody):\n{whole}\n    return result, event"
+    names: dict[str, Any] = {"moonpool": moonpool}
+    exec(program, names)  # noqa: S102  our own page
+    shown: list[object] = []
 
-    async def yes(request: Any) -> str:
-        return str(request.place)  # what a person is shown first
+    async def main() -> tuple[moonpool.Result, moonpool.Result]:
+        async with moonpool.session(servers={"echo": fixture_server("echo.py", ask=["*"])}) as session:
+            code = "import servers.echo as e\nprint('x')\nresult = (await e.text(text='a')).data"
+            return await names["main"](session, code, lambda *given: shown.append(given), lambda asked: asked.place)
 
-    seen: list[object] = []
-    code = b"import servers.echo as e\nprint('x')\nresult = (await e.text(text='a')).data"
-    anyio.run(names["main"], code, yes, seen)
-    assert (b"".join(one for one in seen if isinstance(one, bytes)), seen[-1]) == (b"x\n", "a")
+    result, event = anyio.run(main)
+    assert (round(result.data, 3), shown, event.data) == (1.414, [("stdout", "x\n")], "a")
+    exec(blocks[3], {"moonpool": moonpool})  # noqa: S102  our own page
+    assert "text='hello\\n'" in capsys.readouterr().out

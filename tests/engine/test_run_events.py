@@ -12,7 +12,7 @@ import anyio.to_thread
 import pytest
 
 from apps import fixture_server, open_app
-from moonpool.core.calls import CallProgress
+from moonpool.core.calls import CallEnded, CallProgress, CallStarted
 from moonpool.core.envelope import Envelope, ExecutionError
 from moonpool.core.errors import InputError
 from moonpool.engine.code_request import CodeRequest
@@ -64,6 +64,10 @@ def told(event: RunEvent) -> str:
     match event:
         case CallProgress():
             return str(event)
+        case CallStarted(tool=tool):
+            return f"{tool} begins"
+        case CallEnded(tool=tool, approval=approval):
+            return f"{tool} {approval}"
         case OutputChunk(stream=stream, data=data):
             return f"{stream.name} {data.decode().strip()}"
         case ApprovalQuestion(request=request):
@@ -134,9 +138,13 @@ async def test_events_come_in_order_and_the_envelope_is_the_last() -> None:
                     pass
     assert seen == [
         "STDOUT first",
+        "srv.echo begins",
         "echo a",
+        "srv.echo APPROVED",
         "STDOUT second",
+        "srv.echo begins",
         "echo b",
+        "srv.echo REJECTED",
         "[True, False, 'srv.echo was not approved: not b']",
     ]
     assert (ended.approval_state, ended.run_id) == ("REJECTED", events.run_id)
@@ -386,11 +394,10 @@ async def test_what_the_application_does_not_take_is_declined_and_a_question_lef
     async with open_app(CURIOUS, approver=approver) as app:
         async with run_events(runner(app), code(asking("legacy", "sampling", "form")), approver) as events:
             everything = [event async for event in events]
-        assert [type(event) for event in everything] == [RunEnded]
+        assert [type(event) for event in everything] == [CallStarted, CallEnded, CallStarted, CallEnded, RunEnded]
         with anyio.fail_after(30):
             async with run_events(runner(app), code(asking("legacy", "form")), approver, asks=["form"]) as events:
-                question = await anext(events)
-        assert isinstance(question, ServerQuestion)
+                question = await anext(event async for event in events if isinstance(event, ServerQuestion))
         with pytest.raises(ApprovalAnswerError):
             question.decline()
 

@@ -12,11 +12,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 import anyio
 import pytest
 
-from moonpool.cli.approval_files import GrantFiles
-from moonpool.cli.terminal import Terminal
-from moonpool.cli.terminal_approver import TerminalApprover
 from moonpool.core.calls import ApprovalState
 from moonpool.features.approvals.events import EventApprover
+from moonpool.features.approvals.files import GrantFiles
 from moonpool.features.approvals.model import Answerer, ApprovalAnswer, ApprovalQueueError, ApprovalRequest
 from moonpool.features.approvals.queue_approver import QueueApprover
 from moonpool.features.approvals.service import Approvals
@@ -27,6 +25,8 @@ from moonpool.policy import Layer, LayerName, Policy, Rule, Verdict
 from moonpool.server.mcp.approver import ElicitingApprover
 from moonpool.server.named_sessions import wire
 from moonpool.server.named_sessions.connection import Client, ClientApprover
+from moonpool.terminal.approver import TerminalApprover
+from moonpool.terminal.device import Terminal
 from pipeline.test_pipeline import CANARY, Bench, type_of
 from waiting import until
 

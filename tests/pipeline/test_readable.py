@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moonpool.cli.terminal_approver import question
 from moonpool.core.phrases import printable
 from moonpool.features.approvals.model import ApprovalRequest
 from moonpool.pipeline import readable_json as readable
 from moonpool.pipeline.readable_json import ARGUMENTS_CHARS_MAX, NOT_ALL, all_but_hidden, readable_json
 from moonpool.server.mcp.approver import ElicitingApprover
+from moonpool.terminal.approver import question
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue

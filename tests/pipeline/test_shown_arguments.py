@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moonpool.cli.terminal_approver import question
 from moonpool.core.json import canonical_json
 from moonpool.features.approvals.model import ApprovalRequest
 from moonpool.pipeline.readable_json import ARGUMENTS_CHARS_MAX, NOT_ALL
 from moonpool.pipeline.shown_arguments import line_of, looks_secret, view_of
 from moonpool.redaction.redactor import Redactor
+from moonpool.terminal.approver import question
 from pipeline.secret_samples import TOKENS
 from tables import every_row
 

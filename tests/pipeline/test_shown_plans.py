@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from moonpool.cli.terminal_approver import question
 from moonpool.core.calls import ApprovalState
 from moonpool.core.manifest import ToolDefinition
 from moonpool.features.approvals.model import PLAN, ApprovalRequest
@@ -17,6 +16,7 @@ from moonpool.features.plans.planning import effect_line
 from moonpool.pipeline.readable_json import readable_json
 from moonpool.policy import CallFacts, Policy, decide
 from moonpool.server.mcp.approver import ElicitingApprover
+from moonpool.terminal.approver import question
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject

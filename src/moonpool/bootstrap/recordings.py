@@ -6,8 +6,8 @@ import asyncio
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-import moonpool
 from moonpool.bootstrap.folders import data_folder
+from moonpool.core.version import VERSION
 from moonpool.features.recordings.recorder import Recorder
 from moonpool.features.recordings.table import RecordingsFile
 from moonpool.features.recordings.writer import RecordingWriter
@@ -54,4 +54,4 @@ def open_recorder(
         take=room.take,
     )
     stack.push_async_callback(asyncio.to_thread, writer.close)
-    return Recorder(writer, redactor, settings, moonpool.__version__)
+    return Recorder(writer, redactor, settings, VERSION)

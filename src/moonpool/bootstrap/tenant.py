@@ -98,7 +98,7 @@ class Tenant:
 
 
 @asynccontextmanager
-async def open_tenant(
+async def open_tenant(  # noqa: PLR0913  what a tenant has of its own
     engine: Engine,
     tenant_id: str,
     *,
@@ -107,12 +107,14 @@ async def open_tenant(
     settings: Settings | None = None,
     policy: Policy | None = None,
     eagerly: bool = False,
+    data: Path | None = None,
 ) -> AsyncGenerator[Tenant]:
     """Open a tenant; on exit its sessions end, its sandboxes are gone and its records are committed.
 
     Any task may leave it; `Engine.close_tenant` closes it earlier. `settings` are its own limits and rules where they
-    differ from the engine's; `policy` is one that was read already. `eagerly` opens the journal now, so that a fault
-    of its file is heard at once; else the first record opens it.
+    differ from the engine's; `policy` is one that was read already. `data` is its folder, if not the one that its id
+    has; several tenants of one owner may share a folder. `eagerly` opens the journal now, so that a fault of its file
+    is heard at once; else the first record opens it.
     Raises InputError for an id that cannot be one or is open already, ConfigError, JournalError.
     """
     if not _TENANT_ID.fullmatch(tenant_id):
@@ -120,7 +122,9 @@ async def open_tenant(
         raise InputError(f"{tenant_id[:80]!r} cannot be the id of a tenant; {wanted}")
     # SECURITY: the id is taken before anything is awaited and until all is closed: two that share a scope would close
     # each other's sandboxes.
-    resource = _tenant(engine, tenant_id, config, approver, settings or engine.settings, policy, eagerly=eagerly)
+    folder = data or tenant_dir(engine.data, tenant_id)
+    settings = settings or engine.settings
+    resource = _tenant(engine, tenant_id, folder, config, approver, settings, policy, eagerly=eagerly)
     owner: OwnerTask[Tenant] = engine.tenants.start(tenant_id, resource, f"tenant {tenant_id!r}")
     tenant = await owner.opened()
     try:
@@ -130,9 +134,10 @@ async def open_tenant(
 
 
 @asynccontextmanager
-async def _tenant(
+async def _tenant(  # noqa: PLR0913  parts of the composition
     engine: Engine,
     tenant_id: str,
+    data: Path,
     config: McpConfig | None,
     approver: Approver,
     settings: Settings,
@@ -141,7 +146,7 @@ async def _tenant(
     eagerly: bool,
 ) -> AsyncGenerator[Tenant]:
     """See `open_tenant`. Entered and left by one task."""
-    environ, data = engine.environ, tenant_dir(engine.data, tenant_id)
+    environ = engine.environ
     async with AsyncExitStack() as stack:
         if policy is None:
             policy = await asyncio.to_thread(policy_in_force, settings, config)

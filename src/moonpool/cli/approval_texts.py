@@ -14,13 +14,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from moonpool.cli.approvers import user_name
-from moonpool.cli.terminal import ask_at, open_terminal
-from moonpool.cli.terminal_approver import hanging, visible
 from moonpool.core.lookalikes import shown_name
 from moonpool.features.approvals.model import WHOLE_CHARS_MAX, Answerer
 from moonpool.pipeline.readable_json import in_one_line
 from moonpool.policy import entry_decides, entry_remedy, operators_remedy
+from moonpool.terminal.approver import hanging, visible
+from moonpool.terminal.device import ask_at, open_terminal, user_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from moonpool.configuration.servers import McpConfig
     from moonpool.settings import Settings
-    from moonpool.store.secrets import SecretStore
 
 LOCAL_NAME: Final = "moonpool.json"
 LAST: Final = "last"  # instead of a run id: the newest execution on record, replays excepted
@@ -41,23 +40,9 @@ def read_config(given: Path | None) -> McpConfig | None:
     path = chosen_path(given, os.environ)
     if path is None:
         return None
+    from moonpool.configuration.server_files import load_servers
+
     return load_servers(path, os.environ)
-
-
-def load_servers(path: Path, environ: Mapping[str, str]) -> McpConfig:
-    """Read this configuration, with stored secrets. Raises ConfigError, SecretStoreError."""
-    from moonpool.configuration.servers import load_config
-
-    return load_config(path, environ, stored=lambda name: secret_store(environ).get("secret", name))
-
-
-def secret_store(environ: Mapping[str, str]) -> SecretStore:
-    """The secret store in force; it is not opened before its first use."""
-    from moonpool.settings import Settings
-    from moonpool.store.paths import secrets_dir
-    from moonpool.store.secrets import SecretStore
-
-    return SecretStore(secrets_dir(data_folder(Settings.load(environ))), environ)
 
 
 def data_folder(settings: Settings) -> Path:

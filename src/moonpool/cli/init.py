@@ -20,14 +20,14 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 import click
 
 from moonpool.cli.commands import command
-from moonpool.cli.config_choice import load_servers
 from moonpool.cli.permissions import decided
 from moonpool.cli.server_import import import_servers, rewrite_configuration, say
-from moonpool.cli.terminal import ask_at, open_terminal
 from moonpool.configuration.permissions import with_permission, with_trust
+from moonpool.configuration.server_files import load_servers
 from moonpool.core.errors import InputError
 from moonpool.core.phrases import clip, counted, on_one_line
 from moonpool.policy import Verdict, effective_hints, literal_glob
+from moonpool.terminal.device import ask_at, open_terminal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

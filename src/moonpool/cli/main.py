@@ -11,11 +11,11 @@ import sys
 
 import click
 
-import moonpool
 from moonpool.cli.commands import CommandIndex
 from moonpool.cli.exit_codes import EXIT_UNUSABLE
 from moonpool.cli.private_memory import keep_memory_private
 from moonpool.cli.standard_streams import fill_closed_streams, sentence_and_code
+from moonpool.core.version import VERSION
 
 app = CommandIndex(
     {
@@ -69,7 +69,7 @@ app = CommandIndex(
     help="Run model-written code (Python, Node, Bash) in a sealed sandbox whose only opening calls MCP tools.",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-click.version_option(moonpool.__version__, message="moonpool %(version)s", help="Print the version.")(app)
+click.version_option(VERSION, message="moonpool %(version)s", help="Print the version.")(app)
 
 
 def main() -> None:

@@ -16,12 +16,13 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from moonpool.cli.commands import command
-from moonpool.cli.config_choice import chosen_path, load_servers
+from moonpool.cli.config_choice import chosen_path
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from moonpool.cli.printer import remark
 from moonpool.cli.server_import import rewrite_configuration, say
 from moonpool.configuration.permissions import condition_of, with_permission, with_trust
 from moonpool.configuration.policies import policy_in_force
+from moonpool.configuration.server_files import load_servers
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.core.phrases import clip, on_one_line, properties_of, undeclared_parameters
 from moonpool.policy import CallFacts, Verdict, decide, glob_matches, literal_glob, operators_remedy

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from moonpool.cli.approvers import open_approver, responder_beside
-from moonpool.cli.config_choice import chosen_path, data_folder, load_servers
+from moonpool.cli.config_choice import chosen_path, data_folder
 from moonpool.cli.interrupts import Interrupts
 from moonpool.cli.session_process import SessionStart, StartReport
+from moonpool.configuration.server_files import load_servers
 from moonpool.core.json import digest_json
 from moonpool.server.named_sessions.client import SessionRun
 from moonpool.server.named_sessions.sockets import SessionFolder, checked_name

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from moonpool.cli.printer import Colour
-from moonpool.cli.terminal import WIDTH_MIN
-from moonpool.cli.terminal_approver import framed, visible
 from moonpool.core.lookalikes import shown_name
 from moonpool.store.journal_reading import read_rows
+from moonpool.terminal.approver import framed, visible
+from moonpool.terminal.device import WIDTH_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

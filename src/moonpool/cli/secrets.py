@@ -12,11 +12,11 @@ import sys
 import click
 
 from moonpool.cli.commands import command_group
-from moonpool.cli.config_choice import secret_store
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from moonpool.cli.printer import remark
 from moonpool.configuration.expansion import is_secret_name
 from moonpool.configuration.secrets import SECRET_LENGTH_MIN
+from moonpool.configuration.server_files import secret_store
 from moonpool.core.errors import InputError
 from moonpool.store.secrets import SECRET_BYTES_MAX, SECRET_KIND
 

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 import click
 
 from moonpool.cli.client_configs import FoundServer, client_paths, read_servers
-from moonpool.cli.config_choice import load_servers, user_config_path
+from moonpool.cli.config_choice import user_config_path
 from moonpool.cli.printer import print_json, remark
 from moonpool.configuration.jsonc import without_comments
 from moonpool.configuration.permissions import with_servers
+from moonpool.configuration.server_files import load_servers
 from moonpool.configuration.servers import CONFIG_BYTES_MAX, parse_config
 from moonpool.core.errors import ConfigError, MoonpoolError
 from moonpool.core.lookalikes import looks_like

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from moonpool.cli.config_choice import load_servers
 from moonpool.cli.importing import no_collection
 from moonpool.cli.private_memory import keep_memory_private
 from moonpool.cli.standard_streams import code_of, one_sentence, sentence_and_code
+from moonpool.configuration.server_files import load_servers
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:

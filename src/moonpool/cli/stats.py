@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-import moonpool
 from moonpool.bootstrap import make_token_accounting
 from moonpool.cli.commands import command, json_object
 from moonpool.cli.config_choice import data_folder, read_config
@@ -19,6 +18,7 @@ from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.cli.tool_catalog import load_snapshot
 from moonpool.core.errors import InputError
 from moonpool.core.phrases import counted
+from moonpool.core.version import VERSION
 from moonpool.features.usage.statistics import read_measures
 from moonpool.server.http.exposition import Exposed, prometheus_text
 from moonpool.server.http.figures import metrics_of_records
@@ -103,7 +103,7 @@ def print_all(config: Path | None, tail: int, *, as_json: bool) -> None:
 
 def print_prometheus(tail: int) -> None:
     """Print metrics in Prometheus text format, for a textfile collector."""
-    click.echo(prometheus_text(Exposed(version=moonpool.__version__, recorded=_measures(tail))), nl=False)
+    click.echo(prometheus_text(Exposed(version=VERSION, recorded=_measures(tail))), nl=False)
 
 
 def _measures(tail: int) -> Measures:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-import moonpool
 from moonpool.cli.commands import command
+from moonpool.core.version import VERSION
 
 
 @command
 def version() -> None:
     """Print the version."""
-    click.echo(f"moonpool {moonpool.__version__}")
+    click.echo(f"moonpool {VERSION}")

@@ -91,6 +91,26 @@ class CallProgress:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallStarted:
+    """A call entered the pipeline. SECURITY: code chose the name; it is bounded, printable and redacted."""
+
+    call_id: int  # unique within its execution
+    tool: str  # server.tool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallEnded:
+    """A call that was started has its outcome; `message` is redacted."""
+
+    call_id: int
+    tool: str
+    error_type: CallErrorType | None = None  # None: it succeeded
+    message: str = ""
+    approval: ApprovalState = ApprovalState.NOT_REQUIRED
+    duration_ms: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolCallOutcome:
     """What one passage through the broker came to. Exactly one of `error is None` and `data_from is None` holds."""
 

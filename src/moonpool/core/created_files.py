@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from moonpool.core.json import JsonObject
 
 UNKNOWN_TYPE: Final = "application/octet-stream"
@@ -81,6 +83,14 @@ class MadeFiles:
 
 
 NO_FILES: Final = MadeFiles()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RichDisplay:
+    """A value that code showed, in each form that it has. SECURITY: what code wrote, markup and scripts too."""
+
+    forms: Mapping[str, str]  # by MIME type
+    is_result: bool = False  # of the code's last expression
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

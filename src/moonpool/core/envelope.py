@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from moonpool.core.calls import ApprovalState
-from moonpool.core.created_files import MadeFiles, Picture
+from moonpool.core.created_files import MadeFiles, Picture, RichDisplay
 from moonpool.core.json import JsonObject, JsonValue, digest_json
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ class ExecutionError:
     retryable: bool = False
 
     def to_json(self) -> JsonObject:
+        """As the envelope has it."""
         return {"type": self.type, "message": self.message, "retryable": self.retryable}
 
 
@@ -50,6 +51,7 @@ class Envelope:
     extras: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])  # stdout, stderr, exit_code, signal
     made: MadeFiles = field(default_factory=MadeFiles)
     pictures: tuple[Picture, ...] = ()  # not in its JSON
+    displays: tuple[RichDisplay, ...] = ()  # of IPython, not in its JSON
 
     @property
     def ok(self) -> bool:

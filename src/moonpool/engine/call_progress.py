@@ -1,4 +1,4 @@
-"""How the calls of an execution get on, as their servers say it, for whoever waits for the execution.
+"""The calls of an execution for whoever waits for it: their start, their progress as servers report it, their end.
 
 The first report is passed on at once, then the newest of each tool, `INTERVAL_S` apart: a server may send thousands a
 second, and redacting each would slow its neighbours.
@@ -14,14 +14,21 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from moonpool.core.calls import CallEnded, CallErrorType, CallProgress, CallStarted
+from moonpool.core.phrases import clip, printable, storable
+from moonpool.redaction.redactor import Tally
 
-    from moonpool.core.calls import CallProgress
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
+    from moonpool.redaction.redactor import Redactor
 
 _log = logging.getLogger(__name__)
 INTERVAL_S: Final = 0.1
 _TOOLS_MAX: Final = 64
+_NAME_CHARS_MAX: Final = 300
+_MESSAGE_CHARS_MAX: Final = 1000
 
 
 class ProgressOfCalls:
@@ -62,3 +69,38 @@ class ProgressOfCalls:
                 self._listener(replace(told, message=self._redact(told.message)))
             except Exception:  # noqa: BLE001
                 _log.exception("the receiver of the progress of calls failed")
+
+
+async def told_call(
+    spec: ToolCallSpec,
+    call: Awaitable[ToolCallOutcome],
+    listener: Callable[[CallStarted | CallEnded], None],
+    redactor: Redactor,
+) -> ToolCallOutcome:
+    """Await `call`, and tell `listener` of its start and of its end, a cancellation too."""
+
+    def shown(text: str, length_max: int) -> str:
+        return clip(printable(redactor.text(storable(text), Tally())), length_max)
+
+    def tell(event: CallStarted | CallEnded) -> None:
+        try:
+            listener(event)
+        except Exception:  # noqa: BLE001
+            _log.exception("the receiver of the calls failed")
+
+    name = shown(f"{spec.server_id[:_NAME_CHARS_MAX]}.{spec.tool[:_NAME_CHARS_MAX]}", _NAME_CHARS_MAX)
+    tell(CallStarted(call_id=spec.call_id, tool=name))
+    ended = CallEnded(call_id=spec.call_id, tool=name, error_type=CallErrorType.EXECUTION_ENDED)
+    try:
+        outcome = await call
+        error = outcome.error
+        ended = replace(
+            ended,
+            error_type=None if error is None else error.type,
+            message="" if error is None else shown(error.message, _MESSAGE_CHARS_MAX),
+            approval=outcome.approval,
+            duration_ms=outcome.duration_ms,
+        )
+    finally:
+        tell(ended)
+    return outcome

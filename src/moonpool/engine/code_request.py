@@ -12,7 +12,7 @@ from moonpool.core.languages import PYTHON
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from moonpool.core.calls import CallProgress
+    from moonpool.core.calls import CallEnded, CallProgress, CallStarted
     from moonpool.features.usage.context_usage import ContextUsage
     from moonpool.pipeline.request_responder import RequestResponder
     from moonpool.sandboxes.base import Stream
@@ -28,9 +28,11 @@ class CodeRequest:
     timeout_s: float | None = None
     name: str = "<code>"  # what tracebacks call it; made printable, and cut to its last `NAME_CHARS_MAX` characters
     language: str = PYTHON  # one of `core.languages.LANGUAGES`
+    ipython: bool = False  # Python code is read as IPython reads it: magics, `!command`, rich displays
     typescript: bool = False  # it is said to be Node's TypeScript, which may need tools first
     observer: Observer | None = None  # hears redacted output as it comes
     progress: Callable[[CallProgress], None] | None = None  # hears how calls get on, where their servers say so
+    calls: Callable[[CallStarted | CallEnded], None] | None = None  # hears of each call that enters the pipeline
     begun: Callable[[str], None] | None = None  # hears the run id, before anybody is asked and anything is called
     responder: RequestResponder | None = None  # whom servers may ask meanwhile, instead of the caller grant's
     replay_of: str = ""  # an execution that this one replays

@@ -1,4 +1,4 @@
-"""One execution as a stream of events: its output as it comes, how its calls get on, what it asks, its envelope.
+"""One execution as a stream of events: its output as it comes, its calls, what it asks, its envelope.
 
 `events` is for applications that have Moonpool inside them. The execution lives as long as the `with` block: who
 leaves early ends it, and what it asked is withdrawn. It goes on while events wait to be read; a question waits for its
@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
-from moonpool.core.calls import CallProgress
+from moonpool.core.calls import CallEnded, CallProgress, CallStarted
 from moonpool.engine.server_request_events import EventResponder, ServerQuestion
 from moonpool.features.approvals.events import ApprovalQuestion
 from moonpool.sandboxes.shielding import finish
@@ -51,7 +51,8 @@ class RunEnded:
     envelope: Envelope
 
 
-RunEvent: TypeAlias = OutputChunk | CallProgress | ApprovalQuestion | ServerQuestion | RunEnded
+CallEvent: TypeAlias = CallStarted | CallEnded | CallProgress
+RunEvent: TypeAlias = OutputChunk | CallEvent | ApprovalQuestion | ServerQuestion | RunEnded
 
 
 @asynccontextmanager
@@ -107,8 +108,13 @@ def _heard(
         if request.progress is not None:
             request.progress(told)
 
+    def on_call(told: CallStarted | CallEnded) -> None:
+        events.hear_call(told)
+        if request.calls is not None:
+            request.calls(told)
+
     asked = request if responder is None else replace(request, responder=responder)
-    return replace(asked, begun=on_begun, observer=on_output, progress=on_progress)
+    return replace(asked, begun=on_begun, observer=on_output, progress=on_progress, calls=on_call)
 
 
 class RunEvents:
@@ -116,7 +122,7 @@ class RunEvents:
 
     def __init__(self) -> None:
         self.run_id = ""  # empty before the execution has begun
-        self._waiting: deque[_Unread | CallProgress | ApprovalQuestion | ServerQuestion] = deque()
+        self._waiting: deque[_Unread | CallEvent | ApprovalQuestion | ServerQuestion] = deque()
         self._unread_bytes = 0
         self._news = asyncio.Event()
         self._run: asyncio.Future[Envelope] | None = None  # when it is done
@@ -132,7 +138,7 @@ class RunEvents:
                 if isinstance(event, _Unread):
                     self._unread_bytes -= event.cost
                     return event.chunk()
-                if isinstance(event, CallProgress):
+                if isinstance(event, CallStarted | CallEnded | CallProgress):
                     self._unread_bytes -= _EVENT_BYTES
                     return event
                 if event.is_open:
@@ -165,7 +171,13 @@ class RunEvents:
         last = self._waiting[-1] if self._waiting else None
         if isinstance(last, CallProgress) and last.tool == told.tool:
             self._waiting[-1] = told
-        elif self._room > _EVENT_BYTES:
+        else:
+            self.hear_call(told)
+        self._news.set()
+
+    def hear_call(self, told: CallStarted | CallEnded | CallProgress) -> None:
+        """Take an event of a call. It is lost when the reader is so far behind that no room is left."""
+        if self._room > _EVENT_BYTES:
             self._waiting.append(told)
             self._unread_bytes += _EVENT_BYTES
         self._news.set()

@@ -21,6 +21,7 @@ from moonpool.engine.tool_calls import CallsOfExecution
 from moonpool.pipeline.deadline import Deadline
 from moonpool.sandboxes.base import SandboxClosedError, Stream
 from moonpool.sandboxes.messages import (
+    Bundle,
     CallRefused,
     Display,
     Done,
@@ -81,6 +82,7 @@ class Execution:
             result_bytes_max=spec.result_bytes_max,
             language=spec.language,
             record=spec.record_nondeterminism,
+            ipython=spec.ipython,
         )
         try:
             self._sandbox.attach(self)
@@ -161,6 +163,8 @@ class Execution:
             self.on_output(Stream(message.stream), body)
         elif isinstance(message, Display):
             self._claims.take_picture(message, body)
+        elif isinstance(message, Bundle):
+            self._claims.take_bundle(message, body)
         elif isinstance(message, Made) and message.run == self._spec.run_id:
             self._claims.take_files(message, body)
 

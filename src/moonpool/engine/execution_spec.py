@@ -23,6 +23,7 @@ class ExecutionSpec:
     code: bytes  # UTF-8
     name: str = "<code>"  # what tracebacks call it
     language: str = PYTHON
+    ipython: bool = False  # Python code is read as IPython reads it
     manifest_digest: str = ""
     final: bool = True
     timeout_s: float = 60.0

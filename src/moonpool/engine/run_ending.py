@@ -25,7 +25,7 @@ from moonpool.sandboxes.base import Stream
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from moonpool.core.created_files import MadeFiles
+    from moonpool.core.created_files import MadeFiles, RichDisplay
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonValue
     from moonpool.engine.code_request import CodeRequest
@@ -68,6 +68,10 @@ class RunEnding:
         """How much the code printed."""
         return self._stdout.total_bytes + self._stderr.total_bytes
 
+    def _redacted(self, display: RichDisplay) -> RichDisplay:
+        redact, tally = self._runtime.redactor.text, self._records.tally
+        return replace(display, forms={mime: redact(storable(text), tally) for mime, text in display.forms.items()})
+
     async def envelope(self, outcome: ExecutionOutcome, sandbox: Sandbox, *, exceeded: str) -> Envelope:
         """The envelope as it is handed out. `exceeded`: the call that the run's plan does not have.
 
@@ -96,6 +100,8 @@ class RunEnding:
             await self._runtime.artifacts.make_room()
         tokens = await self._runtime.tokens.figures(self._tools, self._request.connection)
 
+        displays = tuple(self._redacted(display) for display in outcome.claims.displays)
+
         def envelope_with(plan: Plan | None) -> Envelope:
             envelope = self._records.envelope(
                 error,
@@ -115,7 +121,14 @@ class RunEnding:
                 },
                 tokens=tokens,
             )
-            return replace(envelope, data=data, note=note, made=made, pictures=tuple(outcome.claims.pictures))
+            return replace(
+                envelope,
+                data=data,
+                note=note,
+                made=made,
+                pictures=tuple(outcome.claims.pictures),
+                displays=displays,
+            )
 
         plan = self._planned(error)
         if plan is not None:

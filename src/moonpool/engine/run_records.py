@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from secrets import token_hex
 from typing import TYPE_CHECKING
 
-import moonpool
 from moonpool.core.audit_records import ExecutionEndRecord, ExecutionStartRecord, time_stamp
 from moonpool.core.envelope import Envelope
 from moonpool.core.json import digest_bytes, digest_json
+from moonpool.core.version import VERSION
 from moonpool.engine.failed_calls import FailedCalls
 from moonpool.features.usage.model import TokenFigures
 from moonpool.pipeline.call_counters import CallCounters
@@ -109,7 +109,7 @@ class RunRecords:
             run_id=identity.run_id,
             trace_id=identity.trace_id,
             tool_name=f"moonpool.{self._request.language}",
-            tool_version=moonpool.__version__,
+            tool_version=VERSION,
             input_digest=identity.code_digest,
             sandbox_image=self.image,
             duration_ms=round((asyncio.get_running_loop().time() - self._started) * 1000),
@@ -138,7 +138,7 @@ class RunRecords:
                     policy_digest=self._caller_grant.policy_digest,
                     tree_digest=tools.digest if tools else "",
                     backend=self._runtime.settings.backend,
-                    version=moonpool.__version__,
+                    version=VERSION,
                     replay_of=self._request.replay_of,
                     dry_run=self._request.dry_run,
                     plan_id=plan_id,

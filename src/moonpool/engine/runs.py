@@ -18,7 +18,7 @@ from moonpool.core.envelope import Envelope, ExecutionError
 from moonpool.core.languages import PYTHON
 from moonpool.core.phrases import printable, storable
 from moonpool.engine import envelopes as report
-from moonpool.engine.call_progress import ProgressOfCalls
+from moonpool.engine.call_progress import ProgressOfCalls, told_call
 from moonpool.engine.execution import Execution
 from moonpool.engine.execution_spec import ExecutionSpec
 from moonpool.engine.output import StreamKeeper
@@ -175,6 +175,7 @@ class Run:
             code=self._request.code,
             name=self._name,
             language=self._request.language,
+            ipython=self._request.ipython,
             manifest_digest=tools.digest,
             final=final,
             timeout_s=self._request.timeout_s or settings.timeout_s,
@@ -223,6 +224,7 @@ class Run:
                 code=self._request.code,
                 environment_id=self._records.image,
                 final=final,
+                ipython=spec.ipython,
                 timeout_s=spec.timeout_s,
                 tools=tools,
                 context=context,
@@ -262,7 +264,12 @@ class Run:
         if recorded.exception():
             context.end()
         seq = self._recording.asked(spec) if self._recording is not None else 0
-        outcome = await self._runtime.pipeline.run(spec, context)
+        if self._request.calls is None:
+            outcome = await self._runtime.pipeline.run(spec, context)
+        else:
+            outcome = await told_call(
+                spec, self._runtime.pipeline.run(spec, context), self._request.calls, self._runtime.redactor
+            )
         if self._recording is not None:
             self._recording.answered(seq, outcome)
         if self._watch is not None and self._watch.problem and self._execution is not None:

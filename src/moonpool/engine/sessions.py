@@ -222,9 +222,12 @@ class Session:
             self._used = True
             yield sandbox
 
-    def interrupt(self, *, at_once: bool = False) -> None:
-        """End what runs now as `Cancelled`: interrupt, grace, kill; `at_once` kills. Its envelope is made as ever."""
-        if self._run is not None:
+    def interrupt(self, *, at_once: bool = False, run_id: str = "") -> None:
+        """End what runs now, or only `run_id` if it does, as `Cancelled`: interrupt, grace, kill; `at_once` kills.
+
+        Its envelope is made as ever.
+        """
+        if self._run is not None and run_id in {"", self._run.run_id}:
             self._run.interrupt(at_once=at_once)
 
     def _check(self, request: CodeRequest) -> None:

@@ -109,6 +109,7 @@ class Replayer:
             timeout_s=min(header.timeout_s, self._parts.settings.timeout_s_max),
             name=header.name,
             language=header.language,
+            ipython=header.ipython,
             replay_of=header.run_id,
             nondeterminism_log=None if ended is None else ended.nondeterminism_log or None,
         )

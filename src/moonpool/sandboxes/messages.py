@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from moonpool_wire.jsonbounds import exceeded_bound
-from moonpool_wire.limits import DIVERGENCE_CHARS_MAX, FILES_MADE_BYTES_MAX, NONDETERMINISM_BYTES_MAX
+from moonpool_wire.limits import BUNDLE_BYTES_MAX, DIVERGENCE_CHARS_MAX, FILES_MADE_BYTES_MAX, NONDETERMINISM_BYTES_MAX
 
 Name = Annotated[str, Meta(min_length=1, max_length=1024)]
 ShortText = Annotated[str, Meta(max_length=256)]
@@ -60,6 +60,12 @@ class Display(msgspec.Struct, frozen=True, tag_field="t", tag="display"):
 
     mime: ShortText
     name: ShortText = ""
+
+
+class Bundle(msgspec.Struct, frozen=True, tag_field="t", tag="bundle"):
+    """A value that code showed, or its last expression's (`result`). Body: texts by MIME type, JSON."""
+
+    result: bool = False
 
 
 class Made(msgspec.Struct, frozen=True, tag_field="t", tag="made"):
@@ -151,7 +157,17 @@ class FileFailed(msgspec.Struct, frozen=True, tag_field="t", tag="file_failed"):
 
 FileAnswer = FileOpened | FileTaken | FileData | FileEntries | FileDone | FileFailed
 GuestMessage = (
-    Ready | Failed | ToolCall | CallRefused | Display | Output | Done | RecordedNondeterminism | Made | FileAnswer
+    Ready
+    | Failed
+    | ToolCall
+    | CallRefused
+    | Display
+    | Bundle
+    | Output
+    | Done
+    | RecordedNondeterminism
+    | Made
+    | FileAnswer
 )
 
 
@@ -159,7 +175,7 @@ class Execute(msgspec.Struct, frozen=True, tag_field="t", tag="execute"):
     """Run the code in the body.
 
     `final`: nothing will run in this kernel afterwards. `rehearse`: leave no trace. `record`: send a nondeterminism
-    log.
+    log. `ipython`: Python code is read as IPython reads it.
     """
 
     run: str
@@ -170,6 +186,7 @@ class Execute(msgspec.Struct, frozen=True, tag_field="t", tag="execute"):
     language: str = "python"
     rehearse: bool = False
     record: bool = False
+    ipython: bool = False
 
 
 class NondeterminismLog(msgspec.Struct, frozen=True, tag_field="t", tag="nondeterminism_log"):
@@ -309,6 +326,8 @@ def check_body(message: GuestMessage, body: bytes) -> None:
         raise InvalidMessage(f"a nondeterminism log of {len(body):,} bytes")
     if isinstance(message, Made) and len(body) > FILES_MADE_BYTES_MAX:
         raise InvalidMessage(f"a list of files of {len(body):,} bytes")
+    if isinstance(message, Bundle) and len(body) > BUNDLE_BYTES_MAX:
+        raise InvalidMessage(f"a rich display of {len(body):,} bytes")
 
 
 def decode_host(head: bytes) -> HostMessage:
@@ -317,6 +336,7 @@ def decode_host(head: bytes) -> HostMessage:
 
 
 __all__ = [
+    "Bundle",
     "CallRefused",
     "Close",
     "Display",

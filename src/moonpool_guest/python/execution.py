@@ -14,10 +14,11 @@ import linecache
 import sys
 import threading
 from asyncio import events
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any
 
-from moonpool_guest.python import handoff, nesting, pictures, tracebacks, unawaited
+from moonpool_guest.channel import GuestChannel
+from moonpool_guest.python import handoff, ipython, nesting, pictures, tracebacks, unawaited
 from moonpool_guest.python.last_expression import NAME as LAST
 from moonpool_guest.python.last_expression import compile_code
 
@@ -78,18 +79,25 @@ class Interpreter:
         """One whose namespace nobody sees."""
         return cls()
 
-    def run(self, source: bytes, name: str, *, final: bool, result_bytes_max: int) -> Outcome:
-        """Run `source` and return its outcome. `final` says that nothing will run here afterwards."""
+    def run(
+        self, source: bytes, name: str, *, final: bool, result_bytes_max: int, display: "GuestChannel | None" = None
+    ) -> Outcome:
+        """Run `source` and return its outcome. `final` says that nothing will run here afterwards.
+
+        `display` asks for IPython's reading of the code; values that it shows are sent there.
+        """
         namespace = self.module.__dict__
         before = namespace.get(RESULT, _MISSING)
         try:
-            pieces = _compile(source, name)
+            pieces = _compile(source, name, self.module if display is not None else None)
         except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
             _print_exception(error)
             return Outcome("ok").fail(type(error).__name__, _describe_syntax(error))
         namespace.pop(LAST, None)  # an interrupt may have left it there
         outcome = self._run_code(pieces, namespace)
         last = namespace.pop(LAST, None)
+        if display is not None and outcome.error is None:
+            _show_last(display, last)
         if outcome.status != "interrupted":
             _show_figures()
         if final and outcome.status != "interrupted":  # whoever interrupts wants an end, not a wait for threads
@@ -223,8 +231,11 @@ def _exited(error: SystemExit) -> Outcome:
     return outcome.fail("SystemExit", text)
 
 
-def _compile(source: bytes, name: str) -> "tuple[CodeType, ...]":
+def _compile(source: bytes, name: str, of_ipython: "ModuleType | None" = None) -> "tuple[CodeType, ...]":
     text = source.removeprefix(codecs.BOM_UTF8).decode()
+    if of_ipython is not None:
+        ipython.bind(of_ipython)
+        text = ipython.transformed(text)
     name = _free_name(name)
     linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
     return compile_code(text, name)
@@ -252,6 +263,15 @@ def _stores_result(code: CodeType) -> bool:
         if any(step in ((_STORE_NAME, number), (_STORE_GLOBAL, number)) for step in found):
             return True
     return any(_stores_result(constant) for constant in code.co_consts if isinstance(constant, CodeType))
+
+
+def _show_last(channel: GuestChannel, value: object) -> None:
+    try:
+        ipython.ended(channel, value)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        _print_exception(error)
 
 
 def _show_figures() -> None:

@@ -22,7 +22,17 @@ from typing import Any
 from moonpool_guest import companion, files, toolcalls
 from moonpool_guest.channel import ChannelGoneError, GuestChannel
 from moonpool_guest.files import made
-from moonpool_guest.python import finding, handoff, nesting, own_signals, pictures, sources, tracebacks, unawaited
+from moonpool_guest.python import (
+    finding,
+    handoff,
+    ipython,
+    nesting,
+    own_signals,
+    pictures,
+    sources,
+    tracebacks,
+    unawaited,
+)
 from moonpool_guest.python.execution import Interpreter, Outcome
 from moonpool_guest.python.helping import Help
 from moonpool_guest.python.recorder import NondeterminismRecorder
@@ -71,6 +81,7 @@ def warm_up(variables: "list[str]", *, alone: bool = False) -> None:
             companion.make(language, _runtimes)
     os.environ.clear()
     os.environ.update({**ENVIRONMENT, **kept})
+    ipython.prepare()
     tracebacks.hide_libraries()
     unawaited.install()
     sys.path[:0] = _IMPORT_ROOTS
@@ -232,9 +243,14 @@ class Kernel:
                 return companion.unavailable(language, language)
             if rehearse:
                 return runner.rehearse()
-        outcome = runner.run(
-            source, str(head["name"]), final=bool(head["final"]), result_bytes_max=int(head["result_bytes_max"])
-        )
+        options: dict[str, Any] = {"final": bool(head["final"]), "result_bytes_max": int(head["result_bytes_max"])}
+        if head.get("ipython") and language == "python":
+            if not ipython.is_available():
+                return Outcome("ok").fail(
+                    "LanguageUnavailable", "this environment has no IPython; use the environment data"
+                )
+            options["display"] = self._channel
+        outcome = runner.run(source, str(head["name"]), **options)
         if language != "python":
             outcome.result = outcome.result and handoff.without_blobs(outcome.result)
             outcome.last = outcome.last and handoff.without_blobs(outcome.last)

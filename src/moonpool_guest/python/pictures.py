@@ -42,7 +42,7 @@ class Pictures:
     """Those of one execution."""
 
     def __init__(self, channel: GuestChannel) -> None:
-        self._channel = channel
+        self.channel = channel
         self._sent = 0
         self._numbers: dict[str, int] = {}  # of the last file of each kind: looking from 1 on again is quadratic
         self._names: dict[int, tuple[object, str]] = {}  # what was shown, kept so that no other object gets its id
@@ -101,7 +101,7 @@ class Pictures:
             )
             return
         try:
-            self._channel.send({"t": "display", "mime": facts.mime, "name": name}, shown)
+            self.channel.send({"t": "display", "mime": facts.mime, "name": name}, shown)
         except ChannelGoneError:
             pass  # a forked child: it has its file
 
@@ -130,8 +130,15 @@ def display(*values: Any, **_options: Any) -> None:
         blocks = _blocks_beside(value)
         for part in [value] if blocks is None else blocks:
             if show(part, again=True) is None and without_blobs(part) is part:
-                text = part.get("text", part) if blocks else part
-                print(text)  # noqa: T201  that is what it is for
+                _show_other(part.get("text", part) if blocks else part)
+
+
+def _show_other(value: Any) -> None:
+    """What is no picture is printed; where IPython reads the code, its richer forms are shown beside."""
+    shell = sys.modules.get("moonpool_guest.python.ipython")
+    if shell is not None and _under_way and shell.is_bound():
+        shell.show(_under_way[0].channel, value, result=False)
+    print(value)  # noqa: T201  that is what it is for
 
 
 def show_left_open() -> None:

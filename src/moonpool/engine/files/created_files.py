@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Annotated, Final
 import msgspec
 from msgspec import Meta
 
-from moonpool.core.created_files import MadeFile, MadeFiles, Picture
+from moonpool.core.created_files import MadeFile, MadeFiles, Picture, RichDisplay
 from moonpool.engine.files.errors import FileTransferError
 from moonpool.engine.files.local_files import Landing, is_plain
 from moonpool.engine.files.service import AtRest, FileLimits, SessionFiles
 from moonpool.sandboxes.shielding import in_thread
 from moonpool_wire.filenames import PLACES, NameFault, split_place
 from moonpool_wire.jsonbounds import exceeded_bound
-from moonpool_wire.limits import FILE_MADE_CHARS_MAX, FILES_MADE_MAX, PICTURES_MAX
+from moonpool_wire.limits import BUNDLE_MIMES, BUNDLES_MAX, FILE_MADE_CHARS_MAX, FILES_MADE_MAX, PICTURES_MAX
 from moonpool_wire.pictures import fits, read_facts
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from moonpool.engine.artifacts import ArtifactsOfRun
     from moonpool.engine.files.records import TransferRecorder
     from moonpool.sandboxes.base import Sandbox
-    from moonpool.sandboxes.messages import Display, Made
+    from moonpool.sandboxes.messages import Bundle, Display, Made
 
 KEEP_S: Final = 10.0
 """How long the caller's envelope may wait for files that are kept."""
@@ -47,12 +47,15 @@ _decode = msgspec.json.Decoder(
     ]
 ).decode
 
+_decode_forms = msgspec.json.Decoder(dict[str, str]).decode
+
 
 class Claims:
     """What the guest says during one execution that it made and showed."""
 
     def __init__(self) -> None:
         self.pictures: list[Picture] = []
+        self.displays: list[RichDisplay] = []
         self.files: tuple[tuple[str, int], ...] = ()  # path below `/workspace`, bytes
         self.count = 0
         self._received = False
@@ -62,6 +65,18 @@ class Claims:
         if len(self.pictures) < PICTURES_MAX and fits(body) and (facts := read_facts(body)) is not None:
             name = message.name if _plain_path(message.name) else ""
             self.pictures.append(Picture(data=body, mime=facts.mime, name=name))
+
+    def take_bundle(self, message: Bundle, body: bytes) -> None:
+        """Keep a value that was shown, one of the first, in the forms that are known."""
+        if len(self.displays) >= BUNDLES_MAX or exceeded_bound(body, depth_max=1, containers_max=1) is not None:
+            return
+        try:
+            forms = _decode_forms(body)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return
+        known = {mime: forms[mime] for mime in BUNDLE_MIMES if mime in forms}
+        if known:
+            self.displays.append(RichDisplay(forms=known, is_result=message.result))
 
     def take_files(self, message: Made, body: bytes) -> None:
         """Take the first list; rows that cannot be read are counted only."""

@@ -77,6 +77,7 @@ class RunHeader:
     shared: str  # digest of the `SharedPart`
     settings: dict[str, int | str] = field(default_factory=dict[str, int | str])  # that have a say in what comes out
     inputs: tuple[RecordedInput, ...] = ()
+    ipython: bool = False  # the code was read as IPython reads it
 
 
 @dataclass(frozen=True, kw_only=True)

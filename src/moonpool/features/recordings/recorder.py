@@ -68,6 +68,7 @@ class RunStart:
     code: bytes
     environment_id: str
     final: bool
+    ipython: bool
     timeout_s: float
     tools: ToolSnapshot
     context: CallContext  # whose `identity` the run has
@@ -139,6 +140,7 @@ class Recorder:
             shared=shared,
             settings=self._kept,
             inputs=start.inputs,
+            ipython=start.ipython,
         )
 
 

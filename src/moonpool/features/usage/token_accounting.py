@@ -15,8 +15,8 @@ from dataclasses import dataclass, field, replace
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Final, Protocol
 
-import moonpool
 from moonpool.core.json import digest_bytes
+from moonpool.core.version import VERSION
 from moonpool.features.usage.model import TokenFigures, ToolTokens
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class TokenAccounting:
         """Names everything that the figures depend on: definitions, what servers say of themselves, our own texts."""
         manifest = snapshot.manifest
         abouts = [[one.server_id, one.title, one.description, one.instructions] for one in manifest.servers]
-        named = [moonpool.__version__, self.offer, manifest.digest, list(snapshot.missing), abouts]
+        named = [VERSION, self.offer, manifest.digest, list(snapshot.missing), abouts]
         return digest_bytes(json.dumps(named).encode())  # servers' texts may hold half of a character
 
     def _load(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-import moonpool
+from moonpool.core.version import VERSION
 from moonpool.features.usage.statistics import FollowedJournal
 from moonpool.server.http.exposition import Exposed, PoolGauges, prometheus_text
 
@@ -76,7 +76,7 @@ def metrics_of_runtime(runtime: Runtime, journal: Path, *, fresh_s: float = FRES
         pool, tools = runtime.statistics(), runtime.tool_registry
         listed = tools.current is not None or not tools.server_ids
         return Exposed(
-            version=moonpool.__version__,
+            version=VERSION,
             recorded=recorded,
             configuration=runtime.tokens.now(tools.current) if listed else None,
             open=[one.figures_now() for one in runtime.tokens.connections],
@@ -92,6 +92,6 @@ def metrics_of_records(journal: Path, configuration: ToolTokens | None, *, recor
     """Metrics of a data folder. The caller counts `configuration` once."""
 
     def expose(recorded: Measures) -> Exposed:
-        return Exposed(version=moonpool.__version__, recorded=recorded, configuration=configuration)
+        return Exposed(version=VERSION, recorded=recorded, configuration=configuration)
 
     return Metrics(journal, expose, records=records)

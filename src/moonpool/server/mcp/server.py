@@ -20,9 +20,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
-import moonpool
 from moonpool.catalog.render import one_line
 from moonpool.core.phrases import near_names
+from moonpool.core.version import VERSION
 from moonpool.engine.files.errors import FileMissingError, FileTransferError
 from moonpool.engine.request_state import RequestStateError
 from moonpool.server.mcp.client_requests import LeavingAsker, SendingAsker
@@ -66,7 +66,7 @@ def build_server(tools: CodeTools) -> Server[Any]:
     handlers = _Handlers(tools)
     server: Server[Any] = Server(
         NAME,
-        version=moonpool.__version__,
+        version=VERSION,
         title="Moonpool",
         on_list_tools=handlers.list_tools,
         on_call_tool=handlers.call_tool,

@@ -13,15 +13,15 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, Final
 
-from moonpool.cli.terminal_approver import hanging, visible
 from moonpool.pipeline.request_responder import AnswererGoneError
+from moonpool.terminal.approver import hanging, visible
 from moonpool.upstreams.forms import content_problem, with_defaults
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from moonpool.cli.terminal import Terminal
     from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.terminal.device import Terminal
 
 _ELICIT: Final = "elicitation/create"
 _LINES_MAX: Final = 40

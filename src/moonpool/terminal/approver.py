@@ -17,7 +17,6 @@ import asyncio
 import unicodedata
 from typing import TYPE_CHECKING, ClassVar, Final
 
-from moonpool.cli.terminal import WIDTH_MIN
 from moonpool.core.errors import MoonpoolError
 from moonpool.core.hidden_characters import is_seen
 from moonpool.core.lookalikes import shown_name
@@ -26,11 +25,12 @@ from moonpool.features.approvals.service import GrantTerms
 from moonpool.pipeline.approval import approve, reject
 from moonpool.pipeline.readable_json import ARGUMENTS_CHARS_MAX, in_one_line
 from moonpool.sandboxes.shielding import in_thread
+from moonpool.terminal.device import WIDTH_MIN
 
 if TYPE_CHECKING:
-    from moonpool.cli.approval_files import GrantFiles
-    from moonpool.cli.terminal import Terminal
+    from moonpool.features.approvals.files import GrantFiles
     from moonpool.features.approvals.model import ApprovalAnswer, ApprovalGrant, ApprovalRequest
+    from moonpool.terminal.device import Terminal
 
 _NAME_CHARS_MAX: Final = 300
 _REASON_CHARS_MAX: Final = 1000  # a rule's note has up to 500

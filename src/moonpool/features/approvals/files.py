@@ -1,18 +1,26 @@
-"""The approval files of a data folder, opened for one command. Blocking."""
+"""The files of a data folder that hold approvals, opened for one command or one approver."""
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+import asyncio
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from moonpool.features.approvals.notification import Announcer
+from moonpool.features.approvals.queue_approver import QueueApprover
+from moonpool.features.approvals.service import Approvals, GrantTerms
+from moonpool.features.approvals.table import ApprovalStore
+from moonpool.store.journal_file import JournalFile, entry_of
+from moonpool.store.paths import approvals_path, journal_path
+from moonpool.store.process_marks import is_gone, own_mark
+
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import AsyncGenerator, Callable, Generator, Mapping
     from pathlib import Path
 
     from moonpool.core.audit_records import OutboxRecord
     from moonpool.features.approvals.model import Answerer, ApprovalGrant, ApprovalRequest
-    from moonpool.features.approvals.service import Approvals, GrantTerms
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +45,6 @@ class GrantFiles:
 @contextmanager
 def opened_approvals(data: Path) -> Generator[Approvals]:
     """Yield the queue and the approval grants of a data folder. Blocking."""
-    from moonpool.features.approvals.service import Approvals
-    from moonpool.features.approvals.table import ApprovalStore
-    from moonpool.store.paths import approvals_path, journal_path
-    from moonpool.store.process_marks import is_gone
-
     store = ApprovalStore(approvals_path(data), is_gone=is_gone)
     try:
         yield Approvals(store, lambda record: put_on_record(journal_path(data), record))
@@ -51,10 +54,25 @@ def opened_approvals(data: Path) -> Generator[Approvals]:
 
 def put_on_record(path: Path, record: OutboxRecord) -> None:
     """Write one record into the journal at `path`. Raises JournalError."""
-    from moonpool.store.journal_file import JournalFile, entry_of
-
     journal = JournalFile(path)
     try:
         journal.append([entry_of(record)], durable=True)
     finally:
         journal.close()
+
+
+@asynccontextmanager
+async def open_queue(
+    data: Path, report: Callable[[str], None], command: str, environ: Mapping[str, str]
+) -> AsyncGenerator[QueueApprover]:
+    """Yield the approver whose questions `moonpool approvals` answers.
+
+    `report` is told of each question; `command` is started for each, with `environ` (`Settings.approval_command`).
+    """
+    store = ApprovalStore(approvals_path(data), is_gone=is_gone)
+    announcer = Announcer(command, environ)
+    try:
+        async with QueueApprover(store, owner=own_mark(), report=report, announcer=announcer) as approver:
+            yield approver
+    finally:
+        await asyncio.to_thread(store.close)

@@ -8,6 +8,7 @@ shown; input typed before the question is discarded.
 from __future__ import annotations
 
 import asyncio
+import getpass
 import os
 import termios
 from contextlib import AbstractContextManager, asynccontextmanager, suppress
@@ -102,3 +103,11 @@ class Terminal:
             return await line
         finally:
             loop.remove_reader(self._fd)
+
+
+def user_name() -> str:
+    """The person's login name, or the uid where there is none."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"uid-{os.geteuid()}"

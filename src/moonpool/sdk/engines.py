@@ -1,0 +1,158 @@
+"""What sessions of one process share: an engine for each kind of settings, and a tenant on it.
+
+Sessions with the same settings and servers share servers' processes, zygotes and ready sandboxes; each has its own
+sandbox. What is shared is opened by the first and closed with the last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Generic, TypeVar
+
+from moonpool.bootstrap import open_engine, open_tenant
+from moonpool.configuration.server_config import resolved_key
+from moonpool.core.errors import InputError
+from moonpool.core.json import digest_json
+from moonpool.features.approvals.events import EventApprover
+from moonpool.features.approvals.files import GrantFiles, open_queue
+from moonpool.terminal.approver import TerminalApprover
+from moonpool.terminal.device import Terminal, open_terminal, user_name
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Hashable, Mapping
+    from contextlib import AbstractAsyncContextManager
+
+    from moonpool.bootstrap import Engine, Tenant
+    from moonpool.configuration.servers import McpConfig
+    from moonpool.pipeline.approval import Approver
+    from moonpool.sdk.options import SessionOptions
+    from moonpool.settings import Settings
+
+_T = TypeVar("_T")
+_IDS: Final = itertools.count(1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenTenant:
+    """A tenant of this process, and who is asked in it."""
+
+    tenant: Tenant
+    approver: Approver
+    events: EventApprover  # questions of one execution each
+
+
+class Shared(Generic[_T]):
+    """A context manager entered once for several users, in a task of its own; left with the last of them."""
+
+    def __init__(self, make: Callable[[], AbstractAsyncContextManager[_T]], forget: Callable[[], None]) -> None:
+        self._make, self._forget = make, forget
+        self._users = 0
+        self._ready: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
+        self._unused = asyncio.Event()
+        self._life: asyncio.Task[None] | None = None
+
+    async def enter(self) -> _T:
+        """One user more. Raises what opening it raised."""
+        self._users += 1
+        if self._life is None:
+            self._life = asyncio.create_task(self._live())
+        try:
+            return await asyncio.shield(self._ready)
+        except BaseException:
+            await self.leave()
+            raise
+
+    async def leave(self) -> None:
+        """One user less; when it was the last, returns once all is closed."""
+        self._users -= 1
+        if self._users:
+            return
+        self._forget()
+        self._unused.set()
+        assert self._life is not None
+        if not self._ready.done():
+            self._life.cancel()
+        await asyncio.gather(self._life, return_exceptions=True)
+
+    async def _live(self) -> None:
+        try:
+            async with self._make() as value:
+                self._ready.set_result(value)
+                await self._unused.wait()
+        except BaseException as error:
+            if self._ready.done():
+                raise
+            self._ready.set_exception(error)
+            self._ready.exception()  # seen
+
+
+_shared: dict[Hashable, Shared[object]] = {}  # of the runtime's thread
+
+
+@asynccontextmanager
+async def sharing(key: Hashable, make: Callable[[], AbstractAsyncContextManager[_T]]) -> AsyncGenerator[_T]:
+    """What has `key`, opened by `make` if nobody uses it yet."""
+    loop_key = (asyncio.get_running_loop(), key)
+    shared = _shared.get(loop_key)
+    if shared is None:
+        shared = _shared[loop_key] = Shared(make, lambda: _shared.pop(loop_key, None))  # pyright: ignore[reportArgumentType]
+    value = await shared.enter()
+    try:
+        yield value  # pyright: ignore[reportReturnType]
+    finally:
+        await shared.leave()
+
+
+@asynccontextmanager
+async def tenant_for(options: SessionOptions) -> AsyncGenerator[OpenTenant]:
+    """The tenant of a session. Raises what reading its options and opening engine and tenant raise."""
+    environ = dict(os.environ)
+    settings = await asyncio.to_thread(options.settings, environ)
+    config = await asyncio.to_thread(options.config, environ)
+    how = options.approve if isinstance(options.approve, str) else "events"
+    key = (settings, _digest(config), how, _values(environ))
+    async with sharing(key, lambda: _open(settings, config, how, environ)) as opened:
+        yield opened
+
+
+@asynccontextmanager
+async def _open(
+    settings: Settings, config: McpConfig | None, how: str, environ: dict[str, str]
+) -> AsyncGenerator[OpenTenant]:
+    def make_engine() -> AbstractAsyncContextManager[Engine]:
+        return open_engine(settings, environ=environ)
+
+    async with AsyncExitStack() as stack:
+        engine = await stack.enter_async_context(sharing((settings, _values(environ)), make_engine))
+        events = EventApprover()
+        approver: Approver = events
+        if how == "queue":
+            queue = open_queue(engine.data, lambda _: None, settings.approval_command, environ)
+            approver = await stack.enter_async_context(queue)
+        elif how == "ask":
+            approver = _terminal(stack, engine)
+        tenant = await stack.enter_async_context(
+            open_tenant(engine, f"sdk-{next(_IDS)}", config=config, approver=approver, data=engine.data, eagerly=True)
+        )
+        yield OpenTenant(tenant=tenant, approver=approver, events=events)
+
+
+def _terminal(stack: AsyncExitStack, engine: Engine) -> Approver:
+    fd = open_terminal()
+    if fd is None:
+        raise InputError('approve="ask" needs a terminal; give a function, or "queue" for `moonpool approvals`')
+    stack.callback(os.close, fd)
+    return TerminalApprover(Terminal(fd, nullcontext), name=f"terminal:{user_name()}", grants=GrantFiles(engine.data))
+
+
+def _digest(config: McpConfig | None) -> str:
+    """Which servers these are, with their values and rules."""
+    return "" if config is None else digest_json([repr(config), *map(resolved_key, config.servers)])
+
+
+def _values(environ: Mapping[str, str]) -> Hashable:
+    return tuple(sorted(environ.items()))

@@ -1,0 +1,411 @@
+"""A session as it lives in the runtime's thread. Everything here is called in that thread's event loop only.
+
+INVARIANT: an execution whose caller is gone is interrupted, and waited for: its variables and files stay, and its end
+is on record, before the caller hears of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import inspect
+import logging
+from collections import deque
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from moonpool.core.calls import CallEnded, CallProgress, CallStarted
+from moonpool.core.errors import InputError, MoonpoolError
+from moonpool.core.languages import PYTHON
+from moonpool.engine.answering import answered_by
+from moonpool.engine.events import OutputChunk, RunEnded, run_events
+from moonpool.engine.server_request_events import ServerQuestion as HostedQuestion
+from moonpool.features.approvals.events import ApprovalQuestion
+from moonpool.features.approvals.model import ApprovalAnswerError
+from moonpool.sandboxes.shielding import finish
+from moonpool.sdk.engines import tenant_for
+from moonpool.sdk.events import Output, approval_fields, call_event, question_fields
+from moonpool.sdk.results import Result, Usage, result_of
+from moonpool.sdk.transfers import put
+from moonpool.server.mcp.catalogs import CurrentCatalog
+from moonpool.terminal.approver import TerminalApprover
+from moonpool.terminal.forms import TerminalForms
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Collection
+
+    from moonpool.core.envelope import Envelope
+    from moonpool.engine.code_request import CodeRequest
+    from moonpool.engine.events import RunEvents
+    from moonpool.engine.files.service import SessionFiles
+    from moonpool.engine.server_request_events import QuestionKind
+    from moonpool.engine.sessions import Session
+    from moonpool.sdk.engines import OpenTenant
+    from moonpool.sdk.events import ApprovalFields, Progress, QuestionFields, ToolCallEnded, ToolCallStarted
+    from moonpool.sdk.options import SessionOptions
+    from moonpool.sdk.results import Display
+    from moonpool.sdk.runtime_thread import RuntimeThread
+
+_log = logging.getLogger("moonpool.sdk")
+Event: TypeAlias = (
+    "Output | ToolCallStarted | ToolCallEnded | Progress | ApprovalFields | QuestionFields | Display | Result"
+)
+Caller: TypeAlias = "Callable[[Callable[[], Any]], Awaitable[Any]]"
+"""Calls a function of the application where such functions run: in its event loop, or in a thread."""
+_NOBODY = "nobody answers questions of this session; give approve= to moonpool.session, or read them with stream()"
+
+
+class EventTypes:
+    """Which classes of events a face gives to its application."""
+
+    def __init__(self, request: type[Any], question: type[Any]) -> None:
+        self.request, self.question = request, question
+
+
+class HostedSession:
+    """One session: its options, its tenant once it is open, its kernel."""
+
+    def __init__(self, thread: RuntimeThread, options: SessionOptions, types: EventTypes, caller: Caller) -> None:
+        self.thread, self.types = thread, types
+        self._options, self._caller = options, caller
+        self._stack = AsyncExitStack()
+        self._opening: asyncio.Task[None] | None = None
+        self._opened: OpenTenant | None = None
+        self._session: Session | None = None
+        self._catalog: CurrentCatalog | None = None
+        self._closed = False
+        self.usage = Usage()
+        thread.closers.add(self.close)
+
+    # --- life
+
+    async def open(self) -> None:
+        """Open it, once. Raises what opening raises, again each time it is tried."""
+        if self._closed:
+            raise InputError("this session is closed; open another one")
+        if self._opened is not None:
+            return
+        if self._opening is None:
+            self._opening = asyncio.ensure_future(self._open())
+        opening = self._opening
+        try:
+            await asyncio.shield(opening)
+        finally:
+            if opening.done() and self._opening is opening:
+                self._opening = None
+
+    async def _open(self) -> None:
+        async with AsyncExitStack() as stack:
+            opened = await stack.enter_async_context(tenant_for(self._options))
+            self._session = _kernel_of(opened)
+            stack.push_async_callback(self._close_kernel)
+            self._catalog = CurrentCatalog(opened.tenant.tool_registry, opened.tenant.vectors)
+            stack.push_async_callback(self._catalog.close)
+            await self._put_files()
+            self._stack, self._opened = stack.pop_all(), opened
+
+    async def close(self) -> None:
+        """End the code that runs, the kernel, and what no other session uses. Idempotent."""
+        self._closed = True
+        self.thread.closers.discard(self.close)
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.gather(self._opening, return_exceptions=True)
+        if self._session is not None:
+            self._session.interrupt(at_once=True)
+        stack, self._stack = self._stack, AsyncExitStack()
+        await finish(stack.aclose())
+
+    async def reset(self) -> None:
+        """A new kernel: variables and files are gone; files given to the session are there again."""
+        await self.open()
+        assert self._opened is not None
+        before, self._session = self._session, _kernel_of(self._opened)
+        assert before is not None
+        before.interrupt(at_once=True)
+        await finish(before.close())
+        await self._put_files()
+
+    def interrupt(self) -> None:
+        """End what runs now; its caller gets a result with the error `Cancelled`."""
+        if self._session is not None:
+            self._session.interrupt()
+
+    async def _close_kernel(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    async def _put_files(self) -> None:
+        assert self._session is not None
+        for path, content in (self._options.files or {}).items():
+            await put(self._session.files, path, content, replace=True)
+
+    # --- executions
+
+    async def run(self, request: CodeRequest) -> Result:
+        """Run code to its end. Raises what keeps code from running at all."""
+        request = self._as_read_here(request)
+        if self._asks_elsewhere:
+            await self.open()
+            assert self._session is not None
+            return self._done(await _interruptible(self._session, request))
+        stream = await self.stream(request, questions=(), answer_all=True)
+        try:
+            while True:
+                event = await stream.next()
+                if isinstance(event, Result):
+                    return event
+                assert event is not None, "the last event of a stream is its result"
+        finally:
+            await stream.close()
+
+    async def stream(
+        self, request: CodeRequest, questions: Collection[QuestionKind], *, answer_all: bool = False
+    ) -> HostedStream:
+        """Begin code whose events are read one by one. `answer_all`: no question is left to the reader."""
+        await self.open()
+        assert self._opened is not None
+        assert self._session is not None
+        request = self._as_read_here(request)
+        approve = self._options.approve
+        answer: Callable[[ApprovalQuestion], None] | None = None
+        if callable(approve):
+            answer = _Answers(self, approve).begin
+        elif answer_all:
+            answer = _Answers(self, None).begin
+        stream = HostedStream(self, self._session, answer)
+        await stream.begin(request, self._opened, questions)
+        return stream
+
+    def _as_read_here(self, request: CodeRequest) -> CodeRequest:
+        """Where the environment has IPython, it reads Python code."""
+        return replace(request, ipython=self._options.environment == "data") if request.language == PYTHON else request
+
+    @property
+    def _asks_elsewhere(self) -> bool:
+        return isinstance(self._options.approve, str)
+
+    def _done(self, envelope: Envelope) -> Result:
+        result = result_of(envelope)
+        self.usage = self.usage.plus(result)
+        return result
+
+    done = _done
+
+    async def decide(self, function: Callable[[Any], Any], request: object) -> object:
+        """What the application's function says of a request; it runs where the application's functions run."""
+        return await self._caller(lambda: function(request))
+
+    # --- files and tools
+
+    async def files(self) -> SessionFiles:
+        """The files of the kernel in use."""
+        await self.open()
+        assert self._session is not None
+        return self._session.files
+
+    async def catalog(self) -> Any:
+        """The catalog of the tools as they are now, and the module that renders what it finds."""
+        await self.open()
+        assert self._catalog is not None
+        return await self._catalog.get()
+
+
+class HostedStream:
+    """The events of one execution, read one at a time."""
+
+    def __init__(
+        self, hosted: HostedSession, session: Session, answer: Callable[[ApprovalQuestion], None] | None
+    ) -> None:
+        self._hosted, self._session, self._answer = hosted, session, answer
+        self.thread = hosted.thread
+        self._stack = AsyncExitStack()
+        self._events: RunEvents | None = None
+        self._texts = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")}
+        self._waiting: deque[Event] = deque()
+        self._reading = False
+        self._ended = False
+
+    async def begin(self, request: CodeRequest, opened: OpenTenant, questions: Collection[QuestionKind]) -> None:
+        """Begin the execution."""
+        self._events = await self._stack.enter_async_context(
+            run_events(self._session.execute, request, opened.events, asks=questions)
+        )
+
+    async def next(self) -> Event | None:
+        """The next event; None after the last. Raises what kept the code from running."""
+        if self._reading:
+            raise InputError("this stream is being read already; read it in one place")
+        self._reading = True
+        try:
+            while not self._waiting:
+                if self._ended:
+                    return None
+                await self._read()
+            return self._waiting.popleft()
+        finally:
+            self._reading = False
+
+    async def _read(self) -> None:
+        assert self._events is not None
+        try:
+            event = await anext(self._events)
+        except StopAsyncIteration:
+            self._ended = True
+            return
+        except MoonpoolError:
+            self._ended = True
+            await self._stack.aclose()
+            raise
+        match event:
+            case OutputChunk():
+                self._hear(event)
+            case CallStarted() | CallEnded() | CallProgress():
+                self._waiting.append(call_event(event))
+            case ApprovalQuestion() if self._answer is not None:
+                self._answer(event)
+            case ApprovalQuestion():
+                self._waiting.append(self._hosted.types.request(**approval_fields(event, self.thread)))
+            case HostedQuestion():
+                self._waiting.append(self._hosted.types.question(**question_fields(event, self.thread)))
+            case RunEnded():
+                self._end(event.envelope)
+                await self._stack.aclose()
+
+    def _hear(self, chunk: OutputChunk) -> None:
+        name: Any = chunk.stream.name.lower()
+        text = self._texts[name].decode(chunk.data)
+        if text or chunk.dropped_bytes:
+            self._waiting.append(Output(stream=name, text=text, dropped_bytes=chunk.dropped_bytes))
+
+    def _end(self, envelope: Envelope) -> None:
+        self._ended = True
+        for name, decoder in self._texts.items():
+            if text := decoder.decode(b"", final=True):
+                stream: Any = name
+                self._waiting.append(Output(stream=stream, text=text))
+        result = self._hosted.done(envelope)
+        self._waiting.extend(result.displays)
+        self._waiting.append(result)
+
+    async def close(self) -> None:
+        """End the code if it still runs, and wait for its end. Idempotent."""
+        if not self._ended and self._events is not None and self._events.run_id:
+            self._session.interrupt(run_id=self._events.run_id)
+            with suppress(Exception):
+                await finish(self._drain())
+        self._ended = True
+        with suppress(MoonpoolError):  # its reader has gone
+            await finish(self._stack.aclose())
+
+    async def _drain(self) -> None:
+        """Read to the end. Questions are refused: whoever would answer them has gone."""
+        assert self._events is not None
+        async for event in self._events:
+            if isinstance(event, ApprovalQuestion):
+                with suppress(ApprovalAnswerError):
+                    await event.deny("the application stopped listening before it answered")
+            elif isinstance(event, HostedQuestion):
+                event.give_up("the application stopped listening before it answered")
+            elif isinstance(event, RunEnded):
+                self._hosted.done(event.envelope)
+
+
+class _Answers:
+    """Has the application's function answer questions, several at a time; without one, refuses them."""
+
+    def __init__(self, hosted: HostedSession, function: Callable[[Any], Any] | None) -> None:
+        self._hosted, self._function = hosted, function
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def begin(self, question: ApprovalQuestion) -> None:
+        """Begin to answer a question."""
+        task = asyncio.ensure_future(self._settle(question))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _settle(self, question: ApprovalQuestion) -> None:
+        try:
+            await self._answer(question)
+        except ApprovalAnswerError as error:  # too late, or the function has answered it itself
+            _log.debug("%s", error)
+
+    async def _answer(self, question: ApprovalQuestion) -> None:
+        if self._function is None:
+            await question.deny(_NOBODY)
+            return
+        hosted = self._hosted
+        request = hosted.types.request(**approval_fields(question, hosted.thread))
+        try:
+            said = await hosted.decide(self._function, request)
+        except Exception as error:  # noqa: BLE001  whatever the application raises is no yes
+            _log.exception("the approve function of the session failed")
+            await question.deny(f"the application's approve function failed ({type(error).__name__})")
+            return
+        if not question.is_open:
+            return
+        if said is True:
+            await question.approve()
+        elif said is False or said is None or isinstance(said, str):
+            await question.deny(said or "")
+        else:
+            _log.error("the approve function of the session returned %s; return True, False or why not", type(said))
+            await question.deny("the application's approve function gave no answer")
+
+
+def _kernel_of(opened: OpenTenant) -> Session:
+    tenant, approver = opened.tenant, opened.approver
+    grant = tenant.caller_grant
+    if isinstance(approver, TerminalApprover):
+        grant = answered_by(grant, lambda: TerminalForms(approver.terminal, name=approver.name))
+    return tenant.runtime.session(grant)
+
+
+async def _interruptible(session: Session, request: CodeRequest) -> Envelope:
+    """Execute; a cancellation interrupts the code and waits for its end, so that its state stays."""
+    begun: list[str] = []
+    before = request.begun
+
+    def on_begun(run_id: str) -> None:
+        begun.append(run_id)
+        if before is not None:
+            before(run_id)
+
+    run = asyncio.ensure_future(session.execute(replace(request, begun=on_begun)))
+    try:
+        return await asyncio.shield(run)
+    except asyncio.CancelledError:
+        if begun:
+            session.interrupt(run_id=begun[0])
+        else:
+            run.cancel()
+        await finish(_settled(run))
+        raise
+
+
+async def _settled(run: asyncio.Future[Envelope]) -> None:
+    await asyncio.wait({run})
+    if not run.cancelled():
+        run.exception()
+
+
+async def in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], Any]) -> Any:
+    """Call a function of the application in its event loop, and await what it returns if that can be awaited."""
+
+    async def call() -> Any:
+        said = function()
+        return await said if inspect.isawaitable(said) else said
+
+    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call(), loop))
+
+
+async def in_a_thread(function: Callable[[], Any]) -> Any:
+    """Call a function of the application in a thread of its own."""
+    said = await asyncio.to_thread(function)
+    if inspect.isawaitable(said):
+        close = getattr(said, "close", None)
+        if close is not None:
+            close()
+        raise InputError("the approve function is a coroutine function; use moonpool.session for it")
+    return said

@@ -1,0 +1,120 @@
+"""What an application asks for when it opens a session, checked and turned into settings."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+
+from moonpool.configuration.server_files import load_servers, secret_source
+from moonpool.configuration.servers import parse_config
+from moonpool.configuration.value_files import read_value_file
+from moonpool.core.errors import InputError
+from moonpool.settings import Settings
+
+if TYPE_CHECKING:
+    from moonpool.configuration.servers import McpConfig
+    from moonpool.core.json import JsonObject
+
+Servers: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | None"
+"""A configuration file, or its content: `{"mcpServers": {...}}` or the servers by name. None: no servers."""
+Approve: TypeAlias = "Callable[[Any], Any] | Literal['ask', 'queue'] | None"
+FileContent: TypeAlias = "bytes | str | os.PathLike[str]"
+"""Bytes, a string that is written as UTF-8, or the path of a file of this machine."""
+
+_IN_CODE: Final = "the servers given to moonpool.session"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Limits of a session, where they differ from the settings (`MOONPOOL_...`). None: as set there."""
+
+    timeout_s: float | None = None
+    """Seconds of one execution without a `timeout` of its own; waiting for approvals does not count."""
+    memory_bytes: int | None = None
+    cpu_s: int | None = None
+    """Processor time of the session's sandbox over its whole life."""
+    cpu_cores: float | None = None
+    disk_bytes: int | None = None
+    """What the code may write in all."""
+    processes: int | None = None
+    tool_calls: int | None = None
+    """Tool calls of one execution."""
+    result_bytes: int | None = None
+    """JSON of `Result.data`."""
+    stdout_bytes: int | None = None
+    """Output that a `Result` holds; what is more is kept in a file."""
+    stderr_bytes: int | None = None
+    approval_expiry_s: float | None = None
+    """How long a question waits for its answer; then the call is refused."""
+
+
+_SETTING_OF: Final = {
+    "timeout_s": "timeout_s",
+    "memory_bytes": "memory_bytes_max",
+    "cpu_s": "cpu_s_max",
+    "cpu_cores": "cpu_cores_max",
+    "disk_bytes": "disk_bytes_max",
+    "processes": "process_count_max",
+    "tool_calls": "tool_calls_max",
+    "result_bytes": "result_bytes_max",
+    "stdout_bytes": "stdout_bytes_max",
+    "stderr_bytes": "stderr_bytes_max",
+    "approval_expiry_s": "approval_expiry_s",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SessionOptions:
+    """What was asked for. Nothing is read before `settings` or `config` is."""
+
+    servers: Servers = None
+    environment: str | None = None
+    policy: str | os.PathLike[str] | None = None
+    approve: Approve = None
+    files: Mapping[str, FileContent] | None = None
+    limits: Limits | None = None
+
+    def check(self) -> None:
+        """Raise InputError for what cannot be meant, before anything is opened."""
+        given = cast("object", self.approve)
+        if not (given is None or given in {"ask", "queue"} or callable(given)):
+            raise InputError(f'approve must be a function, "ask", "queue" or None, not {given!r}')
+        if self.limits is not None and not isinstance(cast("object", self.limits), Limits):
+            raise InputError(f"limits must be moonpool.Limits(...), not {type(self.limits).__name__}")
+        if self.files is not None and not isinstance(cast("object", self.files), Mapping):
+            raise InputError(f"files must map names in /workspace to contents, not {type(self.files).__name__}")
+
+    def settings(self, environ: Mapping[str, str]) -> Settings:
+        """The settings of this session. Raises ConfigError, InputError."""
+        limits = self.limits or Limits()
+        given = {_SETTING_OF[field.name]: getattr(limits, field.name) for field in fields(limits)}
+        policy = None if self.policy is None else Path(self.policy).expanduser()
+        return Settings.load(environ, environment=self.environment, policy=policy, **given)
+
+    def config(self, environ: Mapping[str, str]) -> McpConfig | None:
+        """The servers. Raises ConfigError, SecretStoreError, InputError."""
+        servers = self.servers
+        if servers is None:
+            return None
+        if isinstance(servers, str | os.PathLike):
+            return load_servers(Path(servers).expanduser(), environ)
+        try:
+            document = _document(servers)
+            text = json.dumps(document).encode()
+        except (TypeError, ValueError) as error:
+            raise InputError(f"servers cannot be written as JSON: {error}") from None
+        return parse_config(
+            text, source=_IN_CODE, environ=environ, stored=secret_source(environ), files=read_value_file, leave_out=True
+        )
+
+
+def _document(servers: Mapping[str, Any]) -> JsonObject:
+    if not isinstance(cast("object", servers), Mapping):
+        raise InputError(f"servers must be a path or a mapping, not {type(servers).__name__}")
+    if "mcpServers" in servers or "servers" in servers:
+        return dict(servers)
+    return {"mcpServers": dict(servers)}

@@ -1,0 +1,273 @@
+"""Sessions for applications with an event loop. The same without one: `moonpool.sync`."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
+
+from moonpool.core.languages import PYTHON
+from moonpool.sdk import transfers
+from moonpool.sdk.events import ApprovalRequest, Output, Progress, ServerQuestion, ToolCallEnded, ToolCallStarted
+from moonpool.sdk.hosted_session import EventTypes, HostedSession, in_loop
+from moonpool.sdk.options import SessionOptions
+from moonpool.sdk.requests import checked_kinds, code_request
+from moonpool.sdk.results import Display, Result
+from moonpool.sdk.session_handle import SessionHandle, StreamHandle
+from moonpool.sdk.tool_search import definition, found, listed
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+
+    from moonpool.core.json import JsonObject
+    from moonpool.engine.files.service import FileEntry, SessionFiles
+    from moonpool.engine.server_request_events import QuestionKind
+    from moonpool.sdk.options import FileContent, Limits, Servers
+    from moonpool.sdk.results import Usage
+    from moonpool.sdk.runtime_thread import Call
+    from moonpool.sdk.tool_search import Form, Tool
+
+_T = TypeVar("_T")
+Event: TypeAlias = (
+    Output | ToolCallStarted | ToolCallEnded | Progress | ApprovalRequest | ServerQuestion | Display | Result
+)
+"""What `Session.stream` yields; the last is the `Result`."""
+Answer: TypeAlias = "bool | str | None"
+Approve: TypeAlias = "Callable[[ApprovalRequest], Answer | Awaitable[Answer]] | Literal['ask', 'queue'] | None"
+_TYPES = EventTypes(ApprovalRequest, ServerQuestion)
+
+
+class Session:
+    """Code that keeps its variables and files from one execution to the next. Made by `moonpool.session`.
+
+    Used from any event loop, and from several: executions run one after the other, in the order of their calls.
+    """
+
+    def __init__(self, options: SessionOptions) -> None:
+        self._handle = SessionHandle(options, _TYPES, lambda: partial(in_loop, asyncio.get_running_loop()))
+        self.files = Files(self._handle)
+        self.tools = Tools(self._handle)
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Open the session now; else its first use does. Raises ConfigError, HostUnfitError and the like."""
+        try:
+            await self._handle.call(HostedSession.open).wait()
+        except BaseException:
+            await _ended(self._handle.close(for_good=False))  # it may be tried again
+            raise
+
+    async def run(self, code: str, *, timeout: float | None = None, language: str = PYTHON) -> Result:
+        """Run code to its end and return what came of it; code that fails is a result too (`Result.check` raises).
+
+        `timeout` is in seconds and does not count the wait for approvals. Calls that need approval are asked about as
+        `approve` of the session says, and refused where it says nothing. Cancelling it interrupts the code; variables
+        and files stay. Raises InputError for code that cannot be run, and what opening the session raises.
+        """
+        request = code_request(code, timeout=timeout, language=language)
+        return await self._handle.call(lambda hosted: hosted.run(request)).wait()
+
+    def stream(
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,
+        language: str = PYTHON,
+        questions: Collection[QuestionKind] = (),
+    ) -> Stream:
+        """Run code and yield its events, the `Result` last.
+
+        Without `approve` in the session, calls that need approval come as `ApprovalRequest`, and wait for its answer.
+        `questions` are the kinds of requests of servers (`"form"`, `"url"`, `"sampling"`) that come as
+        `ServerQuestion`; others are declined. Leaving the iteration early interrupts the code. Raises InputError.
+        """
+        request, kinds = code_request(code, timeout=timeout, language=language), checked_kinds(questions)
+        return Stream(StreamHandle(self._handle, lambda hosted: hosted.stream(request, kinds)))
+
+    @property
+    def usage(self) -> Usage:
+        """What the session used so far."""
+        return self._handle.usage
+
+    def interrupt(self) -> None:
+        """Interrupt the code that runs now, if any. Its result has the error `Cancelled`; variables and files stay."""
+        self._handle.interrupt()
+
+    async def reset(self) -> None:
+        """Begin anew: variables and files are gone; the `files` given to the session are there again."""
+        await self._handle.call(HostedSession.reset).wait()
+
+    async def close(self) -> None:
+        """End the session and what runs in it. Closing twice is fine."""
+        await _ended(self._handle.close())
+
+
+class Stream:
+    """The events of one execution: `async for event in session.stream(code)`. Read in one place, once."""
+
+    def __init__(self, handle: StreamHandle) -> None:
+        self._handle = handle
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        if self._handle.over:
+            raise StopAsyncIteration
+        try:
+            event = await self._handle.next().wait()
+        except Exception:
+            self._handle.over = True
+            raise
+        if event is None:
+            self._handle.over = True
+            raise StopAsyncIteration
+        return event
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    async def aclose(self) -> None:
+        """Interrupt the code if it still runs, and wait for its end."""
+        await _ended(self._handle.close())
+
+
+class Files:
+    """Files of a session: paths are in `/workspace` unless they begin with a slash."""
+
+    def __init__(self, session: SessionHandle) -> None:
+        self._session = session
+
+    async def write(self, path: str, content: bytes | str) -> None:
+        """Write a file, whole or not at all; a string as UTF-8. Raises FileTransferError."""
+        await self._do(lambda files: transfers.put(files, path, content, replace=True))
+
+    async def read(self, path: str) -> bytes:
+        """All bytes of a file. Raises FileTransferError."""
+        return await self._do(lambda files: transfers.read(files, path))
+
+    async def list(self, path: str = ".", *, recursive: bool = False) -> tuple[FileEntry, ...]:
+        """What is in a folder, at most 10,000 entries. Raises FileTransferError."""
+        return (await self._do(lambda files: files.list(path, recursive=recursive))).entries
+
+    async def put(self, local: str | os.PathLike[str], path: str | None = None, *, replace: bool = True) -> None:
+        """Copy a file of this machine into the session, under its own name or `path`.
+
+        Raises FileTransferError, LocalFileError.
+        """
+        source = Path(local)
+        await self._do(lambda files: transfers.put(files, path or source.name, source, replace=replace))
+
+    async def get(self, path: str, local: str | os.PathLike[str] | None = None, *, replace: bool = False) -> Path:
+        """Copy a file to this machine, to `local` or into the current directory; return where it is.
+
+        Raises FileTransferError, LocalFileError; then nothing was written.
+        """
+        target = None if local is None else Path(local)
+        return await self._do(lambda files: transfers.get(files, path, target, replace=replace))
+
+    async def delete(self, path: str, *, recursive: bool = False) -> None:
+        """Remove a file, an empty folder, or with `recursive` a folder and all in it. Raises FileTransferError."""
+        await self._do(lambda files: files.delete(path, recursive=recursive))
+
+    async def _do(self, work: Callable[[SessionFiles], Coroutine[Any, Any, _T]]) -> _T:
+        async def reached(hosted: HostedSession) -> _T:
+            return await work(await hosted.files())
+
+        return await self._session.call(reached).wait()
+
+
+class Tools:
+    """The tools that code in a session can call."""
+
+    def __init__(self, session: SessionHandle) -> None:
+        self._session = session
+
+    async def search(
+        self, queries: str | Sequence[str], *, server: str | None = None, limit: int = 10
+    ) -> tuple[Tool, ...]:
+        """The tools that fit one question or several best. Raises CatalogQueryError, NotInCatalogError."""
+        return await self._ask(lambda catalog: found(catalog, queries, server, limit))
+
+    async def list(self, server: str | None = None) -> tuple[Tool, ...]:
+        """All tools, or those of one server. Raises NotInCatalogError."""
+        return await self._ask(lambda catalog: listed(catalog, server))
+
+    async def definition(self, path: str, form: Form = "stub") -> str | JsonObject:
+        """All of a tool's definition, by the path that `search` gives or `server.tool`.
+
+        `form`: `stub` as Python sees it, `typescript`, or `json`, the server's own. Raises NotInCatalogError.
+        """
+        return await self._ask(lambda catalog: definition(catalog, path, form))
+
+    async def _ask(self, question: Callable[[Any], _T]) -> _T:
+        async def reached(hosted: HostedSession) -> _T:
+            return question(await hosted.catalog())
+
+        return await self._session.call(reached).wait()
+
+
+def session(
+    *,
+    servers: Servers = None,
+    environment: str | None = None,
+    policy: str | os.PathLike[str] | None = None,
+    approve: Approve = None,
+    files: Mapping[str, FileContent] | None = None,
+    limits: Limits | None = None,
+) -> Session:
+    """A session in a sealed sandbox: `async with moonpool.session() as s: ...`.
+
+    `servers` are MCP servers whose tools the code may call: a configuration file, or its content. `environment` is
+    `base` or `data` (numpy, pandas, matplotlib). `policy` is a file of rules for tool calls. `approve` answers calls
+    that policy asks about: a function of the `ApprovalRequest`, plain or async, that returns True, False, or why not;
+    `"ask"` asks at the terminal, `"queue"` waits for `moonpool approvals`. `files` are put into `/workspace` before the
+    first execution. `limits` are of this session. What is not given stands in the settings (`MOONPOOL_...`).
+
+    Raises InputError; what opening it meets is raised by its first use.
+    """
+    return Session(
+        SessionOptions(
+            servers=servers,
+            environment=environment,
+            policy=policy,
+            approve=approve,
+            files=files,
+            limits=limits,  # pyright: ignore[reportArgumentType]
+        )
+    )
+
+
+async def run(  # noqa: PLR0913  those of a session, and of a run
+    code: str,
+    *,
+    timeout: float | None = None,
+    language: str = PYTHON,
+    servers: Servers = None,
+    environment: str | None = None,
+    policy: str | os.PathLike[str] | None = None,
+    approve: Approve = None,
+    files: Mapping[str, FileContent] | None = None,
+    limits: Limits | None = None,
+) -> Result:
+    """Run one piece of code in a sandbox of its own. The parameters are those of `session` and `Session.run`."""
+    async with session(
+        servers=servers, environment=environment, policy=policy, approve=approve, files=files, limits=limits
+    ) as opened:
+        return await opened.run(code, timeout=timeout, language=language)
+
+
+async def _ended(closing: Call[None] | None) -> None:
+    if closing is not None:
+        await closing.wait()

@@ -1,0 +1,104 @@
+"""A session as its face in the application holds it. May be used from any thread."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from moonpool.core.errors import InputError
+from moonpool.sdk.hosted_session import HostedSession
+from moonpool.sdk.results import Usage
+from moonpool.sdk.runtime_thread import RuntimeThread
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+
+    from moonpool.sdk.hosted_session import Caller, EventTypes, HostedStream
+    from moonpool.sdk.options import SessionOptions
+    from moonpool.sdk.runtime_thread import Call
+
+_T = TypeVar("_T")
+
+
+class SessionHandle:
+    """Reaches one session in the runtime's thread, which its first use opens."""
+
+    def __init__(self, options: SessionOptions, types: EventTypes, caller: Callable[[], Caller]) -> None:
+        """`caller` is asked at the first use for how functions of the application are called. Raises InputError."""
+        options.check()
+        self._options, self._types, self._caller = options, types, caller
+        self._lock = threading.Lock()
+        self._reached: tuple[RuntimeThread, HostedSession] | None = None
+        self._closed = False
+
+    @property
+    def usage(self) -> Usage:
+        """What the session used so far."""
+        return Usage() if self._reached is None else self._reached[1].usage
+
+    def call(self, work: Callable[[HostedSession], Coroutine[Any, Any, _T]]) -> Call[_T]:
+        """Begin `work` in the open session. Raises InputError once it is closed."""
+        with self._lock:
+            if self._reached is None:
+                if self._closed:
+                    raise InputError("this session is closed; open another one")
+                caller = self._caller()
+                thread = RuntimeThread.join()
+                self._reached = thread, HostedSession(thread, self._options, self._types, caller)
+            thread, hosted = self._reached
+
+        async def opened() -> _T:
+            await hosted.open()
+            return await work(hosted)
+
+        return thread.call(opened)
+
+    def interrupt(self) -> None:
+        """Interrupt the code that runs now, if any. Returns at once."""
+        reached = self._reached
+        if reached is not None:
+            with suppress(RuntimeError):
+                reached[0].loop.call_soon_threadsafe(reached[1].interrupt)
+
+    def close(self, *, for_good: bool = True) -> Call[None] | None:
+        """Begin to end the session; None when it is not open. `for_good`: no use opens it again."""
+        with self._lock:
+            reached, self._reached = self._reached, None
+            self._closed = self._closed or for_good
+        if reached is None:
+            return None
+        thread, hosted = reached
+        closing = thread.call(hosted.close)
+        closing.then(thread.leave)
+        return closing
+
+
+class StreamHandle:
+    """Reaches the events of one execution."""
+
+    def __init__(self, session: SessionHandle, begin: Callable[[HostedSession], Coroutine[Any, Any, HostedStream]]):
+        self._session, self._begin = session, begin
+        self._stream: HostedStream | None = None
+        self.over = False  # nothing more is to be read
+
+    def next(self) -> Call[Any]:
+        """Begin to read the next event, None after the last; the first call begins the execution."""
+
+        async def read(hosted: HostedSession) -> object:
+            if self._stream is None:
+                self._stream = await self._begin(hosted)
+            return await self._stream.next()
+
+        return self._session.call(read)
+
+    def close(self) -> Call[None] | None:
+        """Begin to end the execution if it still runs; None when there is nothing to end."""
+        self.over = True
+        stream = self._stream
+        return None if stream is None else stream.thread.call(stream.close)
+
+    def __del__(self) -> None:
+        if not self.over:
+            with suppress(Exception):
+                self.close()  # nobody waits for it

@@ -1,0 +1,61 @@
+"""The tools of a session as applications see them: what there is, what fits a question, one definition."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from moonpool.catalog.render import one_line
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from moonpool.catalog.catalog import Catalog
+    from moonpool.core.json import JsonObject
+
+Form = Literal["stub", "typescript", "json"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """One tool. SECURITY: name and description are the server's own words."""
+
+    server: str
+    name: str
+    path: str  # how code names it: `servers.git.git_log`
+    description: str = ""
+
+
+def found(catalog: Catalog, queries: str | Sequence[str], server: str | None, limit: int) -> tuple[Tool, ...]:
+    """The tools that fit best. Raises CatalogQueryError, NotInCatalogError."""
+    hits = catalog.search(queries, server=server, limit=limit)
+    return tuple(
+        Tool(
+            server=hit.entry.server_id,
+            name=hit.entry.tool_name,
+            path=hit.path,
+            description=one_line(hit.entry.description),
+        )
+        for hit in hits
+    )
+
+
+def listed(catalog: Catalog, server: str | None) -> tuple[Tool, ...]:
+    """All tools, or one server's. Raises NotInCatalogError."""
+    return tuple(
+        Tool(
+            server=entry.server_id,
+            name=entry.tool_name,
+            path=catalog.path(catalog.find(entry.server_id, entry.tool_name)),
+            description=one_line(entry.description),
+        )
+        for entry in catalog.list(server)
+    )
+
+
+def definition(catalog: Catalog, path: str, form: Form) -> str | JsonObject:
+    """All of one tool's definition. Raises NotInCatalogError, CatalogQueryError."""
+    if (kept := catalog.find_kept(path)) is not None:
+        return catalog.kept_definition(kept, form)
+    tool = catalog.find_path(path)
+    return catalog.definition(tool.server_id, tool.name, form)

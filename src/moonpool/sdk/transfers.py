@@ -1,0 +1,53 @@
+"""Contents of files between an application and the sandbox of its session."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from moonpool.core.errors import InputError
+from moonpool.engine.files.local_files import landing, landing_path, local_source
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from moonpool.engine.files.service import SessionFiles
+    from moonpool.sdk.options import FileContent
+
+_CHUNK_BYTES = 1024 * 1024
+
+
+async def put(files: SessionFiles, path: str, content: FileContent, *, replace: bool) -> None:
+    """Write a file of bytes, of a string as UTF-8, or of a file of this machine. Raises FileTransferError."""
+    if isinstance(content, os.PathLike):
+        async with local_source(Path(content)) as source:
+            await files.put(path, source.chunks(), mode=source.mode & 0o755 | 0o600, replace=replace)
+        return
+    if not isinstance(cast("object", content), bytes | bytearray | memoryview | str):
+        raise InputError(f"the content of {path!r} must be bytes, a string or a path, not {type(content).__name__}")
+    await files.put(path, _chunks(content.encode() if isinstance(content, str) else bytes(content)), replace=replace)
+
+
+async def read(files: SessionFiles, path: str) -> bytes:
+    """All bytes of a file. Raises FileTransferError."""
+    data = bytearray()
+
+    async def take(piece: bytes) -> None:
+        data.extend(piece)
+
+    await files.get(path, take)
+    return bytes(data)
+
+
+async def get(files: SessionFiles, path: str, target: Path | None, *, replace: bool) -> Path:
+    """Copy a file to this machine and return where it is. Raises FileTransferError, LocalFileError."""
+    local = landing_path(target, path)
+    async with landing(local, force=replace) as file:
+        await files.get(path, file.write)
+    return local
+
+
+async def _chunks(data: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), _CHUNK_BYTES):
+        yield data[start : start + _CHUNK_BYTES]

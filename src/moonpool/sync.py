@@ -1,0 +1,298 @@
+"""`moonpool.sync`: sessions without an event loop, for scripts and notebooks; inside a running loop, too.
+
+Each call blocks its thread until it is done. Sessions may be used from several threads; executions run one after the
+other.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
+
+from moonpool.core.languages import PYTHON
+from moonpool.sdk import transfers
+from moonpool.sdk.events import (
+    ApprovalFields,
+    Output,
+    Progress,
+    QuestionFields,
+    ToolCallEnded,
+    ToolCallStarted,
+)
+from moonpool.sdk.hosted_session import EventTypes, HostedSession, in_a_thread
+from moonpool.sdk.options import SessionOptions
+from moonpool.sdk.requests import checked_kinds, code_request
+from moonpool.sdk.results import Display, Result
+from moonpool.sdk.session_handle import SessionHandle, StreamHandle
+from moonpool.sdk.tool_search import definition, found, listed
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+
+    from moonpool.core.json import JsonObject
+    from moonpool.engine.files.service import FileEntry, SessionFiles
+    from moonpool.engine.server_request_events import QuestionKind
+    from moonpool.sdk.options import FileContent, Limits, Servers
+    from moonpool.sdk.results import Usage
+    from moonpool.sdk.runtime_thread import Call
+    from moonpool.sdk.tool_search import Form, Tool
+
+__all__ = ["ApprovalRequest", "Event", "Files", "ServerQuestion", "Session", "Stream", "Tools", "run", "session"]
+
+_T = TypeVar("_T")
+
+
+class ApprovalRequest(ApprovalFields):
+    """A call that policy wants somebody to approve; see `moonpool.ApprovalRequest`."""
+
+    __slots__ = ()
+
+    def approve(
+        self,
+        *,
+        by: str | None = None,
+        note: str = "",
+        keep_for: str | None = None,
+        where: Sequence[str] = (),
+        any_arguments: bool = False,
+    ) -> None:
+        """Allow this call; see `moonpool.ApprovalRequest.approve`."""
+        self._answering.approve(by, note, keep_for, where, any_arguments=any_arguments).result()
+
+    def deny(self, note: str = "", *, by: str | None = None) -> None:
+        """Refuse the call; `note` reaches the code. Raises ApprovalAnswerError."""
+        self._answering.deny(note, by).result()
+
+
+class ServerQuestion(QuestionFields):
+    """A server asks during a call; see `moonpool.ServerQuestion`."""
+
+    __slots__ = ()
+
+    def accept(self, content: JsonObject | None = None, *, by: str | None = None) -> None:
+        """The person filled in the form, or agrees to open the address."""
+        self._answering.give("accept", by, content).result()
+
+    def decline(self, *, by: str | None = None) -> None:
+        """The person said no."""
+        self._answering.give("decline", by).result()
+
+    def cancel(self, *, by: str | None = None) -> None:
+        """The person dismissed the question without an answer."""
+        self._answering.give("cancel", by).result()
+
+    def sampled(self, result: JsonObject, *, by: str | None = None) -> None:
+        """What the model said, as the protocol's `CreateMessageResult`."""
+        self._answering.give("sampled", by, result).result()
+
+
+Event: TypeAlias = (
+    Output | ToolCallStarted | ToolCallEnded | Progress | ApprovalRequest | ServerQuestion | Display | Result
+)
+Approve: TypeAlias = "Callable[[ApprovalRequest], bool | str | None] | Literal['ask', 'queue'] | None"
+_TYPES = EventTypes(ApprovalRequest, ServerQuestion)
+
+
+class Session:
+    """Code that keeps its variables and files from one execution to the next; see `moonpool.Session`."""
+
+    def __init__(self, options: SessionOptions) -> None:
+        self._handle = SessionHandle(options, _TYPES, lambda: in_a_thread)
+        self.files = Files(self._handle)
+        self.tools = Tools(self._handle)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self) -> None:
+        """Open the session now; else its first use does."""
+        try:
+            self._handle.call(HostedSession.open).result()
+        except BaseException:
+            _end(self._handle.close(for_good=False))  # it may be tried again
+            raise
+
+    def run(self, code: str, *, timeout: float | None = None, language: str = PYTHON) -> Result:
+        """Run code to its end; see `moonpool.Session.run`. Ctrl-C interrupts the code."""
+        request = code_request(code, timeout=timeout, language=language)
+        return self._handle.call(lambda hosted: hosted.run(request)).result()
+
+    def stream(
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,
+        language: str = PYTHON,
+        questions: Collection[QuestionKind] = (),
+    ) -> Stream:
+        """Run code and yield its events, the `Result` last; see `moonpool.Session.stream`."""
+        request, kinds = code_request(code, timeout=timeout, language=language), checked_kinds(questions)
+        return Stream(StreamHandle(self._handle, lambda hosted: hosted.stream(request, kinds)))
+
+    @property
+    def usage(self) -> Usage:
+        """What the session used so far."""
+        return self._handle.usage
+
+    def interrupt(self) -> None:
+        """Interrupt the code that runs now, from another thread. Its result has the error `Cancelled`."""
+        self._handle.interrupt()
+
+    def reset(self) -> None:
+        """Begin anew: variables and files are gone; the `files` given to the session are there again."""
+        self._handle.call(HostedSession.reset).result()
+
+    def close(self) -> None:
+        """End the session and what runs in it. Closing twice is fine."""
+        _end(self._handle.close())
+
+
+class Stream:
+    """The events of one execution: `for event in session.stream(code)`. Read in one place, once."""
+
+    def __init__(self, handle: StreamHandle) -> None:
+        self._handle = handle
+
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Event:
+        if self._handle.over:
+            raise StopIteration
+        try:
+            event = self._handle.next().result()
+        except Exception:
+            self._handle.over = True
+            raise
+        if event is None:
+            self._handle.over = True
+            raise StopIteration
+        return event
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Interrupt the code if it still runs, and wait for its end."""
+        _end(self._handle.close())
+
+
+class Files:
+    """Files of a session: paths are in `/workspace` unless they begin with a slash."""
+
+    def __init__(self, session: SessionHandle) -> None:
+        self._session = session
+
+    def write(self, path: str, content: bytes | str) -> None:
+        """Write a file, whole or not at all; a string as UTF-8. Raises FileTransferError."""
+        self._do(lambda files: transfers.put(files, path, content, replace=True))
+
+    def read(self, path: str) -> bytes:
+        """All bytes of a file. Raises FileTransferError."""
+        return self._do(lambda files: transfers.read(files, path))
+
+    def list(self, path: str = ".", *, recursive: bool = False) -> tuple[FileEntry, ...]:
+        """What is in a folder, at most 10,000 entries. Raises FileTransferError."""
+        return self._do(lambda files: files.list(path, recursive=recursive)).entries
+
+    def put(self, local: str | os.PathLike[str], path: str | None = None, *, replace: bool = True) -> None:
+        """Copy a file of this machine into the session. Raises FileTransferError, LocalFileError."""
+        source = Path(local)
+        self._do(lambda files: transfers.put(files, path or source.name, source, replace=replace))
+
+    def get(self, path: str, local: str | os.PathLike[str] | None = None, *, replace: bool = False) -> Path:
+        """Copy a file to this machine and return where it is. Raises FileTransferError, LocalFileError."""
+        target = None if local is None else Path(local)
+        return self._do(lambda files: transfers.get(files, path, target, replace=replace))
+
+    def delete(self, path: str, *, recursive: bool = False) -> None:
+        """Remove a file, an empty folder, or with `recursive` a folder and all in it. Raises FileTransferError."""
+        self._do(lambda files: files.delete(path, recursive=recursive))
+
+    def _do(self, work: Callable[[SessionFiles], Coroutine[Any, Any, _T]]) -> _T:
+        async def reached(hosted: HostedSession) -> _T:
+            return await work(await hosted.files())
+
+        return self._session.call(reached).result()
+
+
+class Tools:
+    """The tools that code in a session can call."""
+
+    def __init__(self, session: SessionHandle) -> None:
+        self._session = session
+
+    def search(self, queries: str | Sequence[str], *, server: str | None = None, limit: int = 10) -> tuple[Tool, ...]:
+        """The tools that fit one question or several best. Raises CatalogQueryError, NotInCatalogError."""
+        return self._ask(lambda catalog: found(catalog, queries, server, limit))
+
+    def list(self, server: str | None = None) -> tuple[Tool, ...]:
+        """All tools, or those of one server. Raises NotInCatalogError."""
+        return self._ask(lambda catalog: listed(catalog, server))
+
+    def definition(self, path: str, form: Form = "stub") -> str | JsonObject:
+        """All of a tool's definition; see `moonpool.Tools.definition`. Raises NotInCatalogError."""
+        return self._ask(lambda catalog: definition(catalog, path, form))
+
+    def _ask(self, question: Callable[[Any], _T]) -> _T:
+        async def reached(hosted: HostedSession) -> _T:
+            return question(await hosted.catalog())
+
+        return self._session.call(reached).result()
+
+
+def session(
+    *,
+    servers: Servers = None,
+    environment: str | None = None,
+    policy: str | os.PathLike[str] | None = None,
+    approve: Approve = None,
+    files: Mapping[str, FileContent] | None = None,
+    limits: Limits | None = None,
+) -> Session:
+    """A session in a sealed sandbox; the parameters are those of `moonpool.session`.
+
+    `approve` may be a plain function, which is called in a thread of its own.
+    """
+    return Session(
+        SessionOptions(
+            servers=servers,
+            environment=environment,
+            policy=policy,
+            approve=approve,
+            files=files,
+            limits=limits,  # pyright: ignore[reportArgumentType]
+        )
+    )
+
+
+def run(  # noqa: PLR0913  those of a session, and of a run
+    code: str,
+    *,
+    timeout: float | None = None,
+    language: str = PYTHON,
+    servers: Servers = None,
+    environment: str | None = None,
+    policy: str | os.PathLike[str] | None = None,
+    approve: Approve = None,
+    files: Mapping[str, FileContent] | None = None,
+    limits: Limits | None = None,
+) -> Result:
+    """Run one piece of code in a sandbox of its own. The parameters are those of `session` and `Session.run`."""
+    with session(
+        servers=servers, environment=environment, policy=policy, approve=approve, files=files, limits=limits
+    ) as opened:
+        return opened.run(code, timeout=timeout, language=language)
+
+
+def _end(closing: Call[None] | None) -> None:
+    if closing is not None:
+        closing.result()

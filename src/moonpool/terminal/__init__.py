@@ -1,0 +1,1 @@
+"""Questions to the person at a terminal: approvals and forms of servers."""

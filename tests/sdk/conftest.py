@@ -1,0 +1,35 @@
+"""Sessions in tests use the data folder of the worker; its environments are built already."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import moonpool
+from apps import DATA
+from sdk.faces import FACES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from sdk.faces import Coroutines, PlainCalls
+
+
+@pytest.fixture(scope="session")
+def _engine() -> Iterator[None]:
+    """Keep the engine open that sessions without options of their own share: opening one takes half a second."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MOONPOOL_DATA_DIR", str(DATA))
+        with moonpool.sync.session():
+            yield
+
+
+@pytest.fixture(autouse=True)
+def _data(_engine: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOONPOOL_DATA_DIR", str(DATA))
+
+
+@pytest.fixture(params=FACES, ids=lambda face: face.name)
+def face(request: pytest.FixtureRequest) -> Coroutines | PlainCalls:
+    return request.param

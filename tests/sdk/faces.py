@@ -1,0 +1,83 @@
+"""The faces of sessions, so that one contract suite holds for all: coroutines, and plain calls in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import moonpool
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator
+
+
+class Coroutines:
+    """`moonpool.session`."""
+
+    name = "coroutines"
+
+    @asynccontextmanager
+    async def session(self, **options: Any) -> AsyncGenerator[Any]:
+        async with moonpool.session(**options) as opened:
+            yield opened
+
+    async def run(self, code: str, **options: Any) -> moonpool.Result:
+        return await moonpool.run(code, **options)
+
+
+class _Awaited:
+    """An object whose plain methods are called in a thread and awaited."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._target, name)
+        if name == "usage":
+            return value
+        if name in {"files", "tools"}:
+            return _Awaited(value)
+        if name == "stream":
+            return lambda *given, **options: _stream(value(*given, **options))
+        if name == "interrupt":
+            return value
+        return lambda *given, **options: asyncio.to_thread(value, *given, **options)
+
+
+class PlainCalls:
+    """`moonpool.sync.session`, each call in a thread."""
+
+    name = "plain calls"
+
+    @asynccontextmanager
+    async def session(self, **options: Any) -> AsyncGenerator[Any]:
+        opened = moonpool.sync.session(**options)
+        await asyncio.to_thread(opened.start)
+        try:
+            yield _Awaited(opened)
+        finally:
+            await asyncio.to_thread(opened.close)
+
+    async def run(self, code: str, **options: Any) -> moonpool.Result:
+        return await asyncio.to_thread(moonpool.sync.run, code, **options)
+
+
+async def _stream(stream: Any) -> AsyncIterator[Any]:
+    try:
+        while (event := await asyncio.to_thread(next, stream, None)) is not None:
+            yield _Request(event) if isinstance(event, moonpool.sync.ApprovalRequest) else event
+    finally:
+        await asyncio.to_thread(stream.close)
+
+
+class _Request(_Awaited):
+    """A request whose answers are awaited."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name in {"approve", "deny"}:
+            return super().__getattr__(name)
+        return getattr(self._target, name)
+
+
+FACES = (Coroutines(), PlainCalls())

@@ -1,0 +1,67 @@
+"""What `import moonpool` offers: names, signatures, docstrings. A change of `public_api.txt` is a change for users."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+from dataclasses import is_dataclass
+from pathlib import Path
+from typing import Any
+
+import moonpool
+
+GOLDEN = Path(__file__).with_name("public_api.txt")
+
+
+def described() -> str:
+    lines: list[str] = []
+    for module in (moonpool, moonpool.sync):
+        for name in sorted(module.__all__):
+            value = getattr(module, name)
+            if name in {"__version__", "sync"}:
+                continue
+            prefix = "moonpool." if module is moonpool else "moonpool.sync."
+            lines += _lines(prefix + name, value)
+    return "\n".join(lines) + "\n"
+
+
+def _lines(path: str, value: Any) -> list[str]:
+    if inspect.isclass(value):
+        lines = [f"class {path}{_signature(value) if is_dataclass(value) else ''}"]
+        for name, member in sorted(inspect.getmembers(value)):
+            own = name in {"__aiter__", "__iter__", "__aenter__", "__enter__"} or not name.startswith("_")
+            if own and not hasattr(object, name) and not hasattr(Exception, name):
+                what = _signature(member) if callable(member) else ""
+                lines.append(f"    {name}{what}")
+        return lines
+    return [f"{path}{_signature(value) if callable(value) else ''}"]
+
+
+def _signature(value: Any) -> str:
+    try:
+        return str(inspect.signature(value))
+    except ValueError:
+        return ""
+
+
+def test_names_and_signatures_are_those_that_were_promised() -> None:
+    assert described() == GOLDEN.read_text(encoding="utf-8"), "run: python tests/sdk/public_api_golden.py"
+
+
+def test_everything_public_has_a_docstring() -> None:
+    for module in (moonpool, moonpool.sync):
+        for name in module.__all__:
+            value = getattr(module, name)
+            if inspect.isclass(value) or inspect.isfunction(value):
+                assert value.__doc__, name
+                for member_name, member in vars(value).items() if inspect.isclass(value) else ():
+                    if inspect.isfunction(member) and not member_name.startswith("_"):
+                        assert member.__doc__, f"{name}.{member_name}"
+
+
+def test_importing_it_imports_nothing_that_is_not_used() -> None:
+    code = "import moonpool, sys; print([m for m in sys.modules if m.startswith('moonpool.sdk')]); moonpool.Limits"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=60)
+    assert done.stdout == b"[]\n"
+    assert set(dir(moonpool)) == set(moonpool.__all__)
