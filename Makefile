@@ -14,7 +14,7 @@ export PYTHON
 unexport PYTHONDONTWRITEBYTECODE
 PYTEST := PYTHONWARNDEFAULTENCODING=1 $(VENV)/python -m pytest -n $(WORKERS) --dist worksteal -p no:inline_snapshot
 
-.PHONY: setup setup-demo launcher demo test test-all lint bench format goldens clean
+.PHONY: setup setup-demo launcher demo test test-all lint bench format docs goldens clean
 
 setup:
 	@sh .ci/setup.sh dev
@@ -46,6 +46,9 @@ bench: setup
 format: setup
 	@$(VENV)/ruff check --fix --exit-zero --quiet .
 	@$(VENV)/ruff format .
+
+docs: setup
+	@$(VENV)/python docs/build.py
 
 goldens: setup
 	@$(VENV)/python -m tests.wrappers.regenerate

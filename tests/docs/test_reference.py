@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import re
+import runpy
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
@@ -15,7 +16,7 @@ import pytest
 import moonpool
 import moonpool_wire.messages as wire_messages
 from contract_rows.envelope_schema import ENVELOPE_SCHEMA, TOKENS_SCHEMA
-from docs.pages import read, rows, section
+from docs.pages import DOCS, ROOT, read, rows, section
 from moonpool.configuration.condition_entry import ConditionEntry
 from moonpool.configuration.policy_file import (
     BudgetEntry,
@@ -238,3 +239,15 @@ def test_the_three_tools_and_their_arguments_stand_on_the_page() -> None:
 def test_every_key_of_a_policy_file_has_a_row(title: str, entry: Any) -> None:
     shown = [row[0] for row in rows(section(read("docs/reference/policy-file.md"), title))]
     assert sorted(shown) == sorted(entry.__struct_encode_fields__)
+
+
+@pytest.mark.req("I-007")
+def test_what_is_made_of_other_texts_is_current_and_whole() -> None:
+    build: Any = runpy.run_path(str(ROOT / "docs" / "build.py"))
+    assert build["api_page"]() == read("docs/reference/python-api.md"), "run: make docs"
+    index, whole = build["index"](), build["whole"]()
+    for page in DOCS.rglob("*.md"):
+        if "decisions" not in page.parts:
+            path = page.relative_to(ROOT).as_posix()
+            assert f"({path})" in index
+            assert f"<!-- {path} -->\n{page.read_text(encoding='utf-8')}" in whole
