@@ -30,7 +30,7 @@ from moonpool.pipeline.approval import DenyApprover
 from moonpool.server.mcp.answers import execution_answer
 from moonpool.server.mcp.definitions import TOOLS, model_view
 from moonpool.settings import Settings
-from moonpool.store.journal_file import read_rows, verify_file
+from moonpool.store.journal_reading import read_rows, verify_file
 from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:

@@ -54,7 +54,6 @@ class GuestChannel:
         self._loops: dict[asyncio.AbstractEventLoop, int] = {}
         self._control: collections.deque[tuple[dict[str, Any], bytes]] = collections.deque()
         self._control_waiter: Waiter | None = None
-        self._looking: Waiter | None = None  # whose thread reads, and then looks whether it is done
         self._closed = False
 
     def open(self, fd: int) -> None:
@@ -168,11 +167,7 @@ class GuestChannel:
                 if fd == self._event_fd:
                     _drain_event(self._event_fd)
                 else:
-                    self._looking = waiter
-                    try:
-                        self._read_and_answer()
-                    finally:
-                        self._looking = None
+                    self._read_and_answer()
 
     async def wait_async(self, waiter: Waiter) -> None:
         """Wait in a running loop until `waiter` is done. Raises ChannelGoneError when the host closes the channel."""
@@ -275,8 +270,7 @@ class GuestChannel:
         self._rouse(waiter)
 
     def _rouse(self, waiter: Waiter) -> None:
-        """INVARIANT: only who is certain to look without it goes without an event; a signal's handler may wait, too."""
-        if not waiter.rouse() and waiter is not self._looking:
+        if not waiter.rouse():
             os.eventfd_write(self._event_fd, 1)
 
     def _close(self) -> None:

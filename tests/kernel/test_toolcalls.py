@@ -142,25 +142,6 @@ async def test_a_reply_above_the_guest_s_limit_is_refused_and_the_host_may_send_
     assert (await kernel.finish()).result == {"ok": False, "line": 3}
 
 
-async def test_a_call_by_a_signal_s_handler_reads_the_answer_of_the_call_that_it_interrupted(kernel: Probe) -> None:
-    kernel.broker = None
-    kernel.start(f"""{TOOLS}import signal
-def handler(_number, frame):
-    global inner
-    if frame.f_code.co_name == "_poll_until":
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        inner = invoke_sync('s', 'inner', {{}})["ok"]
-signal.signal(signal.SIGALRM, handler)
-signal.setitimer(signal.ITIMER_REAL, 0.01, 0.01)
-result = [invoke_sync('s', 'outer', {{}})["ok"], inner]
-""")
-    outer, inner = (await kernel.until(lambda run: len(run.calls) == 2)).calls
-    kernel.answer(outer, {"ok": True})
-    kernel.answer(inner, {"ok": True})
-    assert (outer.tool, inner.tool) == ("outer", "inner")
-    assert (await kernel.finish()).result == [True, True]
-
-
 async def test_arguments_above_the_host_s_limit_are_a_typed_failure(kernel: Probe) -> None:
     run = await kernel.run(f"{TOOLS}result = invoke_sync('s', 't', {{'text': 'x' * (17 << 20)}})")
     assert run.result == {
