@@ -28,6 +28,8 @@ from moonpool.wrappers.tree import CLIENT_FILES
 root = pathlib.Path(sys.argv[1])
 root.mkdir()
 assert "site-packages" in moonpool.__file__, moonpool.__file__
+assert all(getattr(moonpool, name) for name in moonpool.__all__)
+assert (pathlib.Path(moonpool.__file__).parent / "py.typed").is_file()
 assert all(packaged_text(recipe.lock) for recipe in RECIPES.values() if recipe.lock)
 assert all(CLIENT_FILES.values())
 assert (publish_guest(root) / "moonpool_guest" / "zygote.py").is_file()
