@@ -29,6 +29,8 @@ for n in range({count}):
     assert answer.n == n + 1, answer
 open({file!r}, "w").write(json.dumps(times))
 """
+_FIGURE_SET_UP = "import matplotlib.pyplot as plt"
+_FIGURE = "plt.plot([1, 2, 3])\nplt.show()"
 FOLDER = Path(sys.argv[1])
 
 
@@ -84,6 +86,25 @@ class Agent:
             await executor.execute("1+1")
             return {"seconds": [time.perf_counter() - started]}
 
+    async def figure(self, order: dict[str, Any]) -> dict[str, Any]:
+        """A figure from plot to PNG. One that does not come back is counted."""
+        seconds: list[float] = []
+        lost = 0
+        await self.executor.execute(_FIGURE_SET_UP)
+        for _ in range(order["count"]):
+            started = time.perf_counter()
+            answer = await self.executor.execute(_FIGURE)
+            seconds.append(time.perf_counter() - started)
+            lost += len(answer.images) != 1
+        return {"seconds": seconds, "lost": lost}
+
+    async def reset(self, _order: dict[str, Any]) -> dict[str, Any]:
+        """A new kernel, until its first answer."""
+        started = time.perf_counter()
+        await self.executor.reset()
+        await self.executor.execute("1+1")
+        return {"seconds": [time.perf_counter() - started]}
+
     async def wrappers(self, order: dict[str, Any]) -> dict[str, Any]:
         """Generate wrappers for another server; its start is part of it, as ipybox offers no other way."""
         started = time.perf_counter()
@@ -98,7 +119,7 @@ class Agent:
 
 async def main() -> None:
     agent = Agent()
-    names = ("start", "execute", "outputs", "tool", "cold", "wrappers", "stop")
+    names = ("start", "execute", "outputs", "tool", "figure", "reset", "cold", "wrappers", "stop")
     await serve({name: getattr(agent, name) for name in names})
 
 

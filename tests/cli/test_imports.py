@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _OURS = ("moonpool", "moonpool_wire", "moonpool_guest")
 _OF_THE_INTERPRETER = ("__main__", "_distutils_hack", "__editable__", "_sysconfigdata", "_virtualenv", "sitecustomize")
-OF_HELP = {"moonpool.cli"} | {
+OF_HELP = {"moonpool.cli", "moonpool.core", "moonpool.core.version"} | {
     f"moonpool.cli.{name}"
     for name in ("commands", "exit_codes", "importing", "main", "private_memory", "standard_streams")
 }

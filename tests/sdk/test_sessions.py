@@ -101,7 +101,7 @@ async def test_files_go_in_and_come_out(face: Coroutines | PlainCalls, tmp_path:
         made = await s.run("open('made.csv', 'w').write('1,2'); None")
         assert [(one.name, one.size, one.mime) for one in made.files] == [("made.csv", 3, "text/csv")]
         local = await s.files.get("made.csv", tmp_path / "out.csv")
-        assert local.read_text() == "1,2"
+        assert local.read_text(encoding="utf-8") == "1,2"
         with pytest.raises(moonpool.LocalFileError, match="there already"):
             await s.files.get("made.csv", tmp_path / "out.csv")
         await s.files.put(tmp_path / "here.txt", "again.txt")
