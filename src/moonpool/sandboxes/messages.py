@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from moonpool_wire.jsonbounds import exceeded_bound
-from moonpool_wire.limits import DIVERGENCE_CHARS_MAX, FILES_MADE_BYTES_MAX, NONDETERMINISM_BYTES_MAX
+from moonpool_wire.limits import CHECKPOINTS_MAX, DIVERGENCE_CHARS_MAX, FILES_MADE_BYTES_MAX, NONDETERMINISM_BYTES_MAX
 
 Name = Annotated[str, Meta(min_length=1, max_length=1024)]
 ShortText = Annotated[str, Meta(max_length=256)]
@@ -20,6 +20,7 @@ Text = Annotated[str, Meta(max_length=8192)]
 Digest = Annotated[str, Meta(max_length=64, pattern="^[0-9a-f]*$")]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 RequestId = Annotated[int, Meta(ge=1, le=2**53)]
+CheckpointId = Annotated[int, Meta(ge=1, le=2**31)]
 
 
 class Ready(msgspec.Struct, frozen=True, tag_field="t", tag="ready"):
@@ -149,9 +150,30 @@ class FileFailed(msgspec.Struct, frozen=True, tag_field="t", tag="file_failed"):
     message: Text = ""
 
 
+class CheckpointDone(msgspec.Struct, frozen=True, tag_field="t", tag="checkpoint_done"):
+    """The order is carried out, or `refused` says why not. `dropped`: checkpoints given up to make room; `lost`: files
+    that could not be put back.
+    """
+
+    order: RequestId
+    refused: Text = ""
+    lost: Text = ""
+    dropped: Annotated[tuple[CheckpointId, ...], Meta(max_length=CHECKPOINTS_MAX)] = ()
+
+
 FileAnswer = FileOpened | FileTaken | FileData | FileEntries | FileDone | FileFailed
 GuestMessage = (
-    Ready | Failed | ToolCall | CallRefused | Display | Output | Done | RecordedNondeterminism | Made | FileAnswer
+    Ready
+    | Failed
+    | ToolCall
+    | CallRefused
+    | Display
+    | Output
+    | Done
+    | RecordedNondeterminism
+    | Made
+    | CheckpointDone
+    | FileAnswer
 )
 
 
@@ -192,6 +214,22 @@ class ToolResult(msgspec.Struct, frozen=True, tag_field="t", tag="tool_result"):
 
 class Close(msgspec.Struct, frozen=True, tag_field="t", tag="close"):
     """Nothing more will come; end."""
+
+
+class TakeCheckpoint(msgspec.Struct, frozen=True, tag_field="t", tag="checkpoint"):
+    """Keep the state as it is as checkpoint `number`, and forget those in `drop`. The first comes before any code."""
+
+    order: int
+    number: int
+    drop: tuple[int, ...] = ()
+
+
+class RestoreCheckpoint(msgspec.Struct, frozen=True, tag_field="t", tag="restore"):
+    """Put everything back to what it was at checkpoint `number`, which stays; forget those in `drop`."""
+
+    order: int
+    number: int
+    drop: tuple[int, ...] = ()
 
 
 class FilePut(msgspec.Struct, frozen=True, tag_field="t", tag="file_put"):
@@ -282,7 +320,8 @@ class FileDrop(msgspec.Struct, frozen=True, tag_field="t", tag="file_drop"):
 
 FileOpening = FilePut | FileUnpack | FileGet | FileArchive | FileList | FileDelete | FileMkdir
 FileOrder = FileOpening | FilePiece | FileCommit | FileNext | FileDrop
-HostMessage = Execute | NondeterminismLog | Interrupt | ToolResult | Close | FileOrder
+CheckpointOrder = TakeCheckpoint | RestoreCheckpoint
+HostMessage = Execute | NondeterminismLog | Interrupt | ToolResult | Close | CheckpointOrder | FileOrder
 
 _decode_guest = msgspec.json.Decoder(GuestMessage).decode
 _decode_host = msgspec.json.Decoder(HostMessage).decode
@@ -318,6 +357,8 @@ def decode_host(head: bytes) -> HostMessage:
 
 __all__ = [
     "CallRefused",
+    "CheckpointDone",
+    "CheckpointOrder",
     "Close",
     "Display",
     "Done",
@@ -353,6 +394,8 @@ __all__ = [
     "Output",
     "Ready",
     "RecordedNondeterminism",
+    "RestoreCheckpoint",
+    "TakeCheckpoint",
     "ToolCall",
     "ToolResult",
     "check_body",
