@@ -32,7 +32,7 @@ from moonpool.sandboxes.base import Stream
 from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
     from moonpool.core.calls import CallErrorType, ToolCallOutcome, ToolCallSpec
     from moonpool.engine.artifacts import ArtifactsOfRun
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from moonpool.features.recordings.model import RecordedInput
     from moonpool.features.recordings.recorder import RunRecording
     from moonpool.pipeline.budgets import SessionMemory
+    from moonpool.pipeline.call_counters import SentCall
     from moonpool.pipeline.call_state import CallContext
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.pipeline.planned_run import PlanWatch
@@ -144,14 +145,16 @@ class Run:
         final: bool,
         position: int = 0,
         inputs: tuple[RecordedInput, ...] = (),
+        was_put_back: bool = False,
     ) -> Envelope:
         """Run on `sandbox`, record start and end, return the envelope. Raises nothing but CancelledError.
 
-        `position` and `inputs` are for the recording: which execution of this sandbox it is, which files were put
-        before it.
+        `position`, `inputs` and `was_put_back` are for the recording: which execution of this sandbox it is, which
+        files were put before it, whether its state is that of the execution before it.
         """
+        origin = (position, inputs, was_put_back)
         try:
-            return await self._on(sandbox, snapshot, final=final, position=position, inputs=inputs)
+            return await self._on(sandbox, snapshot, origin, final=final)
         except Exception as failure:  # noqa: BLE001  the last resort: whatever it is, the caller gets an envelope
             return await finish(self._broken(failure))
 
@@ -159,11 +162,11 @@ class Run:
         self,
         sandbox: Sandbox,
         snapshot: Callable[[], ToolSnapshot | None],
+        origin: tuple[int, tuple[RecordedInput, ...], bool],
         *,
         final: bool,
-        position: int,
-        inputs: tuple[RecordedInput, ...],
     ) -> Envelope:
+        position, inputs, was_put_back = origin
         tools = snapshot()
         assert tools is not None
         self._tools = tools
@@ -227,6 +230,7 @@ class Run:
                 tools=tools,
                 context=context,
                 inputs=inputs,
+                was_put_back=was_put_back,
             )
             self._recording = recorder.begin(start)
         # The journal keeps order: whatever the code causes is recorded after its start. Without a journal it must
@@ -248,6 +252,11 @@ class Run:
             self._runtime.artifacts.close(self.run_id)
         self._records.code_ends()
         return await finish(self._finish(outcome, ending, recorded, sandbox))
+
+    @property
+    def sent_calls(self) -> Sequence[SentCall]:
+        """Its calls that reached a server."""
+        return self._records.counters.sent
 
     async def call_tool(self, spec: ToolCallSpec) -> ToolCallOutcome:
         """The pipeline, bound to this execution.
