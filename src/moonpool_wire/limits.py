@@ -89,6 +89,3 @@ ARCHIVE_ENTRIES_MAX: Final = 20_000
 ARCHIVE_RATIO_MAX: Final = 200
 ARCHIVE_RATIO_FREE_BYTES: Final = 16 * 1024 * 1024
 """A compressed archive may expand so many times; the first megabytes are free, because small ones compress well."""
-
-CHECKPOINTS_MAX: Final = 64
-"""Checkpoints of one sandbox, those of its branches together: each is a process of it."""

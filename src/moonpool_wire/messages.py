@@ -40,7 +40,7 @@ To the host:
 | `tape` | `run`, `divergence` | what was recorded |
 | `made` | `run`, `count` | files that the code made: path and size of the first ones, JSON |
 | `done` | `run`, `status`, `exit_code`, `error`, `has_result`, `has_last`, `note` | a value, JSON, if there is one |
-| `checkpoint_done` | `order`, `refused`, `lost`, `dropped` | |
+| `checkpoint_done` | `order`, `refused`, `full`, `lost` | |
 | `file_opened` | `order`, `size` | |
 | `file_taken` | `order` | |
 | `file_data` | `order` | the next bytes |

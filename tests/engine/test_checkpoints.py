@@ -87,16 +87,15 @@ async def answered(*answers: dict[str, object]) -> tuple[CheckpointDone, bool]:
 
 async def test_what_a_guest_says_of_checkpoints_is_bounded_and_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("moonpool.engine.checkpoint_orders.ANSWER_S", 0.05)
-    honest, ended = await answered({"refused": "no\x1b[31m room" + "x" * 5000, "dropped": [1, 2]})
-    assert (honest.dropped, ended) == ((1, 2), False)
+    honest, ended = await answered({"refused": "no\x1b[31m room" + "x" * 5000, "full": True})
+    assert (honest.full, ended) == (True, False)
     assert "\x1b" not in honest.refused
     assert len(honest.refused) < 500
     lies: tuple[dict[str, object], ...] = (
         {"order": 2**40},
         {"refused": 7},
         {"refused": "x" * 9000},
-        {"dropped": list(range(1, 66))},
-        {"dropped": [0]},
+        {"full": "yes"},
         {"lost": "x" * 9000},
     )
     for said in ((), *((lie,) for lie in lies)):

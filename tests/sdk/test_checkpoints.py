@@ -154,10 +154,21 @@ async def test_a_crash_ends_branches_and_says_so() -> None:
         with pytest.raises(moonpool.CheckpointError, match="ended with the sandbox in execution 2"):
             await s.undo(to=kept)
         lost = await other.run("x")
-        assert "the variables and files of this branch too" in lost.error.message
+        assert "the state of this session is lost" in lost.error.message
         await other.reset()
         assert (await other.run("1")).data == 1
         await other.close()
+
+
+async def test_a_sandbox_that_ended_unseen_is_told_once() -> None:
+    async with moonpool.session(checkpoints=True) as s:
+        await s.run("x = 1")
+        await s.run("import os; os.closerange(4, 256)")  # what the kernel needs to go on
+        told = await s.run("x")
+        assert "starts afresh" in told.error.message
+        assert (await s.run("'x' in globals()")).data is False
+        with pytest.raises(moonpool.CheckpointError, match="its sandbox has ended"):
+            await s.undo(2)
 
 
 async def test_code_that_ends_its_twins_spoils_its_own_undo_only() -> None:

@@ -73,17 +73,20 @@ class SharedKernel:
     """A sandbox and those who use it by turns."""
 
     inputs: InputKeeper
+    twins_max: int = KEPT_MAX  # of all branches together
     sandbox: Sandbox | None = None
     position: tuple[int, str] = (0, "")  # how many executions began in which sandbox
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     users: int = 1
     active: Branch | None = None  # whose state is in the sandbox
     doomed: list[int] = field(default_factory=list[int])  # checkpoints that nobody needs, to be told at the next order
+    alive: set[int] = field(default_factory=set[int])  # checkpoints that are processes of the sandbox
     was_put_back: bool = False  # since the last execution: it does not follow from those before
     numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
     def take_doomed(self) -> tuple[int, ...]:
         doomed, self.doomed = self.doomed, []
+        self.alive.difference_update(doomed)
         return tuple(doomed)
 
 
@@ -117,8 +120,12 @@ class Branch:
     async def _enter(self, sandbox: Sandbox) -> None:
         kernel = self._kernel
         if self._sandbox_id and sandbox.sandbox_id != self._sandbox_id:
-            self._ended = "they ended with the sandbox, and the variables and files of this branch too; reset it"
-            raise CheckpointError(f"the state of this session cannot be reached: {self._ended}")
+            alone = kernel.users == 1
+            after = "the next execution starts afresh" if alone else "reset the session"
+            self._ended = f"its sandbox has ended, and with it variables, files and checkpoints; {after}"
+            if alone:
+                self._forget(self._ended)
+            raise CheckpointError(f"the state of this session is lost: {self._ended}")
         if not self._sandbox_id:
             self._sandbox_id, kernel.active = sandbox.sandbox_id, self
             await self.keep(sandbox)
@@ -235,18 +242,22 @@ class Branch:
         kernel = self._kernel
         self._make_room(sandbox)
         made = Checkpoint(next(kernel.numbers), name, len(self._steps), sandbox.sandbox_id)
-        done = await carry_out(
-            sandbox, lambda order: TakeCheckpoint(order=order, number=made.number, drop=kernel.take_doomed())
-        )
-        self.kept = [one for one in self.kept if one.number not in done.dropped]
+        done = await carry_out(sandbox, lambda order: self._taking(order, made))
+        while done.full and (oldest := self._unnamed()):
+            self._drop(oldest[: (len(oldest) + 1) // 2])
+            done = await carry_out(sandbox, lambda order: self._taking(order, made))
         if done.refused:
             raise CheckpointError(f"the state cannot be kept: {done.refused}")
+        kernel.alive.add(made.number)
         self._refusals.pop(made.execution, None)
         if keep:
             self._drop([one for one in self.kept if one.execution == made.execution and not one.name])
             self.kept.append(made)
             self._current = made
         return made
+
+    def _taking(self, order: int, made: Checkpoint) -> TakeCheckpoint:
+        return TakeCheckpoint(order=order, number=made.number, drop=self._kernel.take_doomed())
 
     async def _restore(self, sandbox: Sandbox, target: Checkpoint) -> str:
         kernel = self._kernel
@@ -260,13 +271,19 @@ class Branch:
         return done.lost
 
     def _make_room(self, sandbox: Sandbox) -> None:
-        """Drop what is above the limits, the oldest first; one that is used now stays."""
-        unnamed = [one for one in self.kept if not one.name and one is not self._current]
-        excess = len(unnamed) - KEPT_MAX + 1
+        """Drop what is above the limits, the oldest first; one that is used now stays. Raises CheckpointError."""
+        unnamed, kernel = self._unnamed(), self._kernel
+        alive = len(kernel.alive.difference(kernel.doomed))
+        excess = max(0, len(unnamed) + 1 - KEPT_MAX, alive + 1 - kernel.twins_max)
         share = sandbox.memory_share()
         if share is not None and share > FULL:
             excess = max(excess, (len(unnamed) + 1) // 2)
-        self._drop(unnamed[: max(0, excess)])
+        self._drop(unnamed[:excess])
+        if alive - min(excess, len(unnamed)) >= kernel.twins_max:
+            raise CheckpointError(f"its sandbox keeps {kernel.twins_max} already, half of its processes")
+
+    def _unnamed(self) -> list[Checkpoint]:
+        return [one for one in self.kept if not one.name and one is not self._current]
 
     def _drop(self, checkpoints: list[Checkpoint]) -> None:
         self._kernel.doomed += [one.number for one in checkpoints]

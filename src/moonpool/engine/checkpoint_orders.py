@@ -70,4 +70,4 @@ async def _carry_out(sandbox: Sandbox, order: CheckpointOrder) -> CheckpointDone
         await sandbox.wait_exited()
         exchange.end()
     done = exchange.answer.result()
-    return CheckpointDone(order=done.order, refused=shown(done.refused), lost=shown(done.lost), dropped=done.dropped)
+    return CheckpointDone(order=done.order, refused=shown(done.refused), full=done.full, lost=shown(done.lost))

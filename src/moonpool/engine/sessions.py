@@ -167,7 +167,8 @@ class Session:
         self._snapshot: ToolSnapshot | None = None
         self._showing: set[asyncio.Future[None]] = set()
         self._unfollow = runtime.tool_registry.follow(self._on_new_tools)
-        self._kernel = SharedKernel(InputKeeper())
+        twins_max = runtime.sandbox_spec.limits.process_count_max // 2
+        self._kernel = SharedKernel(InputKeeper(), twins_max)
         self._branch = Branch(self._kernel) if checkpoints else None
         self._keeping: asyncio.Task[None] | None = None  # that has a checkpoint made
         self._used = False

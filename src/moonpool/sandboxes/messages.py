@@ -12,7 +12,7 @@ import msgspec
 from msgspec import Meta
 
 from moonpool_wire.jsonbounds import exceeded_bound
-from moonpool_wire.limits import CHECKPOINTS_MAX, DIVERGENCE_CHARS_MAX, FILES_MADE_BYTES_MAX, NONDETERMINISM_BYTES_MAX
+from moonpool_wire.limits import DIVERGENCE_CHARS_MAX, FILES_MADE_BYTES_MAX, NONDETERMINISM_BYTES_MAX
 
 Name = Annotated[str, Meta(min_length=1, max_length=1024)]
 ShortText = Annotated[str, Meta(max_length=256)]
@@ -20,7 +20,6 @@ Text = Annotated[str, Meta(max_length=8192)]
 Digest = Annotated[str, Meta(max_length=64, pattern="^[0-9a-f]*$")]
 Count = Annotated[int, Meta(ge=0, le=2**53)]
 RequestId = Annotated[int, Meta(ge=1, le=2**53)]
-CheckpointId = Annotated[int, Meta(ge=1, le=2**31)]
 
 
 class Ready(msgspec.Struct, frozen=True, tag_field="t", tag="ready"):
@@ -151,14 +150,15 @@ class FileFailed(msgspec.Struct, frozen=True, tag_field="t", tag="file_failed"):
 
 
 class CheckpointDone(msgspec.Struct, frozen=True, tag_field="t", tag="checkpoint_done"):
-    """The order is carried out, or `refused` says why not. `dropped`: checkpoints given up to make room; `lost`: files
-    that could not be put back.
+    """The order is carried out, or `refused` says why not; `full`: for want of room that earlier ones take.
+
+    `lost`: files that could not be put back.
     """
 
     order: RequestId
     refused: Text = ""
+    full: bool = False
     lost: Text = ""
-    dropped: Annotated[tuple[CheckpointId, ...], Meta(max_length=CHECKPOINTS_MAX)] = ()
 
 
 FileAnswer = FileOpened | FileTaken | FileData | FileEntries | FileDone | FileFailed

@@ -10,8 +10,9 @@ The kernel of such a session is a child of PID 1. A checkpoint is a fork of it t
 The kernel and its twins speak JSON datagrams with PID 1: each process over a pair of sockets of its own, which it
 hands over when it reports on the one socket that all of them share.
 
-    kernel      {"op": "check", "id", "fds", "threads"}     may a checkpoint be made? -> {"refused"}; then it forks
-                {"op": "failed", "refused"}                 it cannot fork
+    kernel      {"op": "check", "id", "fds", "threads"}     may a checkpoint be made? -> {"refused", "full"}; then it
+                                                            forks -> {"refused"}, once the twin has reported
+                {"op": "failed"}                            it cannot fork
                 {"op": "restore", "id", "order", "blob"}    go back -> {"refused"}, or its end
                 {"op": "drop", "ids"}
     report      {"op": "twin", "pid", "id"}                 a twin waits

@@ -20,18 +20,34 @@ _SHARE = 4  # of the disk, at most, for all that is kept
 
 
 class NotKeptError(Exception):
-    """The files cannot be kept; the message says why."""
+    """The files cannot be kept; the message says why. `full`: they can once earlier states are dropped."""
+
+    full = False
+
+
+class FullError(NotKeptError):
+    """What is kept already leaves no room."""
+
+    full = True
 
 
 class _Store:
     """The contents that one checkpoint added; gone with the last reference."""
 
     def __init__(self, place: str) -> None:
-        self.fd = os.open(place, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        self._place, self._fd = place, -1
         self.size = 0
 
+    @property
+    def fd(self) -> int:
+        """Opened when it is first needed. Raises OSError."""
+        if self._fd < 0:
+            self._fd = os.open(self._place, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        return self._fd
+
     def __del__(self) -> None:
-        os.close(self.fd)
+        if self._fd >= 0:
+            os.close(self._fd)
 
 
 class _Kept(NamedTuple):
@@ -61,29 +77,13 @@ class SavedFiles:
         self._states: dict[int, State] = {}
         self._known: dict[str, tuple[tuple[int, ...], _Kept]] = {}  # marks of a file now -> its content
 
-    def save(self, checkpoint: int) -> "list[int]":
-        """Keep the folder as it is. Return the checkpoints, oldest first, that were given up to make room.
-
-        Raises NotKeptError; then nothing of it is kept.
-        """
-        store, state = None, State()
+    def save(self, checkpoint: int) -> None:
+        """Keep the folder as it is. Raises NotKeptError; then nothing of it is kept."""
+        store = _Store(self._place)
         try:
-            for path, found in self._walk():
-                if stat.S_ISREG(found.st_mode):
-                    known = self._known.get(path)
-                    if known is None or known[0] != _marks(found):
-                        store = store or _Store(self._place)
-                        kept, marks = self._copied(path, found, store)
-                        self._known[path] = marks, kept
-                    else:
-                        kept = known[1]
-                    state[path] = kept
-                elif stat.S_ISDIR(found.st_mode):
-                    state[path] = _Kept(found.st_mode)
-                elif stat.S_ISLNK(found.st_mode):
-                    state[path] = _Kept(found.st_mode, target=os.readlink(f"{self._place}/{path}"))
+            state = self._read(store)
         except (OSError, NotKeptError) as error:
-            for path in [path for path, (_, kept) in self._known.items() if store and kept.store is store]:
+            for path in [path for path, (_, kept) in self._known.items() if kept.store is store]:
                 del self._known[path]
             if isinstance(error, NotKeptError):
                 raise
@@ -91,7 +91,27 @@ class SavedFiles:
         self._states[checkpoint] = state
         for path in [path for path in self._known if path not in state]:
             del self._known[path]
-        return self._make_room(checkpoint)
+        if len(self._states) > 1 and self._bytes() > self._room:  # what was copied is there for the next try
+            self.drop(checkpoint)
+            raise FullError(f"copies of files in {self._place} take a quarter of the disk")
+
+    def _read(self, store: _Store) -> State:
+        """What is there; contents that are new go into `store`. Raises NotKeptError, OSError."""
+        state = State()
+        for path, found in self._walk():
+            if stat.S_ISREG(found.st_mode):
+                known = self._known.get(path)
+                if known is None or known[0] != _marks(found):
+                    kept, marks = self._copied(path, found, store)
+                    self._known[path] = marks, kept
+                else:
+                    kept = known[1]
+                state[path] = kept
+            elif stat.S_ISDIR(found.st_mode):
+                state[path] = _Kept(found.st_mode)
+            elif stat.S_ISLNK(found.st_mode):
+                state[path] = _Kept(found.st_mode, target=os.readlink(f"{self._place}/{path}"))
+        return state
 
     def _walk(self) -> "Iterator[tuple[str, os.stat_result]]":
         """Everything below the folder, a folder before what is in it. Raises NotKeptError, OSError."""
@@ -124,16 +144,6 @@ class SavedFiles:
     def _room(self) -> int:
         disk = os.statvfs(self._place)
         return disk.f_blocks * disk.f_frsize // _SHARE
-
-    def _make_room(self, newest: int) -> "list[int]":
-        given_up: list[int] = []
-        while self._bytes() > self._room and len(self._states) > 1:
-            oldest = next(iter(self._states))
-            if oldest == newest:
-                break
-            self.drop(oldest)
-            given_up.append(oldest)
-        return given_up
 
     def _bytes(self) -> int:
         stores = {kept.store for state in self._states.values() for kept in state.values()}

@@ -20,6 +20,7 @@ from moonpool_guest import linux
 from moonpool_guest.checkpoints import links, obstacles
 from moonpool_guest.checkpoints.saved import NotKeptError, SavedFiles
 
+_NO_ROOM = "the sandbox can have no more processes or memory"
 _ROUNDS_MAX = 1000
 _PAUSE_S = 0.002
 
@@ -35,7 +36,7 @@ class Supervisor:
         self._files = SavedFiles()
         self._twins: dict[int, tuple[int, socket.socket | None]] = {}  # checkpoint -> pid and link; ours has none
         self._kernel: tuple[int, socket.socket] | None = None
-        self._asked: tuple[int, list[int]] | None = None  # the checkpoint whose twin is awaited, what it cost
+        self._asked: int | None = None  # the checkpoint whose twin is awaited
         self._restoring: tuple[int, int] | None = None  # checkpoint and order
         self._ended: set[int] = set()  # twins that somebody else has ended
         self._dying: set[int] = set()  # whom we have killed
@@ -104,9 +105,19 @@ class Supervisor:
                 if self._kernel is not None and pid == self._kernel[0]:
                     code = os.waitstatus_to_exitcode(status)
                     os._exit(code if code >= 0 else 128 - code)
-                self._dying.discard(pid)
                 if any(pid == twin for twin, _ in self._twins.values()):
                     self._ended.add(pid)
+                elif pid not in self._dying:
+                    self._unborn()
+                self._dying.discard(pid)
+
+    def _unborn(self) -> None:
+        """A process ended that has not reported: if one is awaited, and there are no others then, it is that."""
+        if self._asked is not None:
+            self._files.drop(self._asked)
+        if self._asked is not None or self._restoring is not None:
+            self._asked = self._restoring = None
+            self._answer({"refused": _NO_ROOM})
 
     # --- what the others say
 
@@ -115,13 +126,13 @@ class Supervisor:
         what = said.get("op")
         if what == "failed" and self._restoring is not None:
             self._restoring = None
-            self._answer({"refused": "the sandbox can have no more processes or memory"})
+            self._answer({"refused": _NO_ROOM})
         elif link is None:
             return
-        elif what == "twin" and self._asked is not None and said.get("id") == self._asked[0]:
-            (checkpoint, given_up), self._asked = self._asked, None
-            self._twins[checkpoint] = links.number(said, "pid"), link
-            self._answer({"refused": "", "dropped": self._drop(given_up)})
+        elif what == "twin" and self._asked is not None and said.get("id") == self._asked:
+            self._twins[self._asked] = links.number(said, "pid"), link
+            self._asked = None
+            self._answer({"refused": ""})
         elif what == "kernel" and self._restoring is not None and said.get("order") == self._restoring[1]:
             self._put_in_use(links.number(said, "pid"), link)
         else:
@@ -137,7 +148,7 @@ class Supervisor:
             self._check(said)
         elif what == "failed":
             if self._asked is not None:
-                self._files.drop(self._asked[0])
+                self._files.drop(self._asked)
                 self._asked = None
         elif what == "drop":
             self._drop(links.numbers(said, "ids"))
@@ -156,17 +167,17 @@ class Supervisor:
 
     def _check(self, said: "dict[str, Any]") -> None:
         checkpoint = links.number(said, "id")
-        refused, given_up = self._obstacles(said), list[int]()
+        refused, full = self._obstacles(said), False
         if checkpoint in self._twins:
             refused = "there is such a checkpoint already"
         if not refused:
             try:
-                given_up = self._files.save(checkpoint)
+                self._files.save(checkpoint)
             except NotKeptError as error:
-                refused = str(error)
+                refused, full = str(error), error.full
         if not refused:
-            self._asked = checkpoint, given_up
-        self._answer({"refused": refused})
+            self._asked = checkpoint
+        self._answer({"refused": refused, "full": full})
 
     def _obstacles(self, said: "dict[str, Any]") -> str:
         """What the kernel has that no twin could have as well, empty if nothing."""
@@ -180,7 +191,7 @@ class Supervisor:
         kernel = () if self._kernel is None else (self._kernel[0],)
         return obstacles.processes({1, *self._dying, *(pid for pid, _ in self._twins.values()), *kernel})
 
-    def _drop(self, checkpoints: "list[int]") -> "list[int]":
+    def _drop(self, checkpoints: "list[int]") -> None:
         for checkpoint in checkpoints:
             pid, link = self._twins.pop(checkpoint, (0, None))
             self._files.drop(checkpoint)
@@ -188,7 +199,6 @@ class Supervisor:
                 link.close()
                 self._kill(pid)
             self._ended.discard(pid)
-        return checkpoints
 
     def _kill(self, pid: int) -> None:
         if pid > 1 and pid not in self._ended:
@@ -209,7 +219,7 @@ class Supervisor:
                 return self._fork(order, blobs)
             except OSError:
                 self._restoring = None
-                self._answer({"refused": "the sandbox can have no more processes or memory"})
+                self._answer({"refused": _NO_ROOM})
                 return None
         try:
             link.send(json.dumps({"order": order, "blob": blobs}).encode())

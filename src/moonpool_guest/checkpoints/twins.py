@@ -1,5 +1,6 @@
 """The kernel's side of checkpoints: it leaves twins behind, and hands over to one (`moonpool_guest.checkpoints`)."""
 
+import errno
 import json
 import os
 import selectors
@@ -22,6 +23,7 @@ ORDERS = frozenset({"checkpoint", "restore"})
 _BYTES_MAX = 8192
 _THREADS_MAX = 8
 _NO_ROOM = "the sandbox can have no more processes or memory"
+_NO_FILES = "the code has as many files open as it may"
 _NO_PID_1 = "the code has closed the descriptors that checkpoints need"
 
 
@@ -73,7 +75,7 @@ class Twins:
     def _take_over(self, order: int, blobs: int) -> "dict[str, Any]":
         """In the process that was just forked: be the kernel, once PID 1 says so."""
         os.setpgid(0, 0)  # what code sends to its own group reaches no twin
-        said = self._announce({"op": "kernel", "pid": os.getpid(), "order": order})
+        said = self._announce({"op": "kernel", "pid": os.getpid(), "order": order}, links.pair())
         if said.get("op") != "go":
             os._exit(70)
         for loop in self._loops():
@@ -82,12 +84,12 @@ class Twins:
         self._moved()
         return {"refused": "", "lost": str(said.get("lost", ""))[:1000]}
 
-    def _announce(self, said: "dict[str, Any]") -> "dict[str, Any]":
-        """Report to PID 1 over a link of our own, and wait for what it says."""
+    def _announce(self, said: "dict[str, Any]", ends: "tuple[socket.socket, socket.socket]") -> "dict[str, Any]":
+        """Report to PID 1, hand it one end of a link of our own, and wait for what it says."""
         assert self._report is not None
         if self._link is not None:
             self._link.close()
-        self._link, theirs = links.pair()
+        self._link, theirs = ends
         with theirs:
             socket.send_fds(self._report, [json.dumps(said).encode()], [theirs.fileno()])
         return self._hear()
@@ -105,31 +107,36 @@ class Twins:
         if drop:
             self._say({"op": "drop", "ids": drop})
         self._say({"op": "check", "id": checkpoint, "fds": self._own_descriptors(), "threads": _threads()})
-        if refused := self._hear().get("refused"):
-            return order, {"refused": str(refused)[:2000]}
+        said = self._hear()
+        if refused := said.get("refused"):
+            return order, {"refused": str(refused)[:2000], "full": bool(said.get("full"))}
+        ends: list[socket.socket] = []
         try:
-            if _forked(self._tid_address):
-                said = self._hear()
-                return order, {"refused": "", "dropped": said.get("dropped", [])}
-        except OSError:
-            self._say({"op": "failed", "refused": _NO_ROOM})
-            return order, {"refused": _NO_ROOM}
-        return self._wait(checkpoint)
+            ends += links.pair()
+            pid = _forked(self._tid_address)
+        except OSError as error:
+            self._say({"op": "failed"})
+            return order, {"refused": _NO_ROOM if error.errno != errno.EMFILE else _NO_FILES}
+        if not pid:
+            return self._wait(checkpoint, (ends[0], ends[1]))
+        for end in ends:
+            end.close()
+        return order, {"refused": str(self._hear().get("refused"))[:2000]}
 
-    def _wait(self, checkpoint: int) -> "tuple[int, dict[str, Any]]":
+    def _wait(self, checkpoint: int, ends: "tuple[socket.socket, socket.socket]") -> "tuple[int, dict[str, Any]]":
         """The life of a twin. Returns in the kernels that are forked from it.
 
         Where PID 1 cannot be reached it ends: an error of a twin must not become an answer to an order.
         """
         try:
-            return self._waited(checkpoint)
+            return self._waited(checkpoint, ends)
         except OSError:
             os._exit(70)
 
-    def _waited(self, checkpoint: int) -> "tuple[int, dict[str, Any]]":
+    def _waited(self, checkpoint: int, ends: "tuple[socket.socket, socket.socket]") -> "tuple[int, dict[str, Any]]":
         os.setpgid(0, 0)
         places = _places()
-        said = self._announce({"op": "twin", "pid": os.getpid(), "id": checkpoint})
+        said = self._announce({"op": "twin", "pid": os.getpid(), "id": checkpoint}, ends)
         while True:
             order, blobs = int(said["order"]), int(said["blob"])
             try:
