@@ -26,6 +26,24 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
+REACH = """
+import os, signal
+refused = []
+for what in ("mem", "fd"):
+    try:
+        os.listdir("/proc/1/fd") if what == "fd" else open("/proc/1/mem", "rb")
+    except PermissionError:
+        refused.append(what)
+for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGUSR1):
+    os.kill(1, number)
+try:
+    os.readlink("/proc/1/exe"); reached = ""
+except OSError as error:
+    reached = type(error).__name__
+[os.getpid() == 1, refused, reached]
+"""
+
+
 async def ran(session: Session, code: str) -> Envelope:
     envelope = await session.execute(CodeRequest(code=code.encode()))
     assert envelope.error is None, envelope.error
@@ -66,6 +84,23 @@ async def test_undo_and_fork_are_on_record_and_twenty_executions_are_kept() -> N
     assert own[1]["undone"] == list(undone.runs)
     assert first.run_id not in undone.runs
     assert own[2]["forked_session"] == fork.session_id
+
+
+@pytest.mark.parametrize("backend", ["zygote", "bubblewrap"])
+async def test_the_first_process_is_out_of_reach_and_passes_interrupts_on(backend: str) -> None:
+    async with open_app(backend=backend) as app:
+        session = app.runtime.session(app.caller_grant, checkpoints=True)
+        told = await ran(session, REACH)
+        assert told.data == [False, ["mem", "fd"], "PermissionError"]
+        late = await session.execute(CodeRequest(code=b"y = 1\nwhile True: pass", timeout_s=0.2))
+        assert late.error is not None
+        assert late.error.type == "Timeout"
+        assert (await ran(session, "y")).data == 1
+        await session.checkpoints.undo(2)
+        assert (await ran(session, "'y' in globals()")).data is False
+        ended = await session.execute(CodeRequest(code=b"import os, signal; os.kill(os.getpid(), signal.SIGTERM)"))
+        assert (ended.extras["signal"], ended.extras["exit_code"]) == ("SIGTERM", 143)
+        await session.close()
 
 
 async def answered(*answers: dict[str, object]) -> tuple[CheckpointDone, bool]:

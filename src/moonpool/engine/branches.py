@@ -1,7 +1,8 @@
 """Checkpoints of a session: going back to what was before an execution, and branches of one session.
 
 A checkpoint is a stopped twin of the kernel and the state of `/workspace`, in the same sandbox
-(`moonpool_guest.checkpoints`). One is made before the first execution and after each, while nobody waits; it is made
+(`moonpool_guest.checkpoints`). Going back uses the twin up; it is made again afterwards, with the same number. One is
+made before the first execution and after each, while nobody waits; it is made
 again before the next one where files were put in between. `Branch` is one session's part of it, `SharedKernel` what
 branches of one sandbox share: they run one at a time, and the one that runs next has the other leave a checkpoint.
 
@@ -106,6 +107,7 @@ class Branch:
         self._sandbox_id = "" if start is None else start.sandbox_id
         self.kept: list[Checkpoint] = [] if start is None else [start]
         self._current: Checkpoint | None = start  # if the state is still that of a checkpoint
+        self._used: Checkpoint | None = None  # if it is that of a checkpoint whose twin is the kernel now
         self._steps: list[_Step] = []
         self._refusals: dict[int, str] = {}  # executions before which no checkpoint could be made, and why
         self._ended = ""  # why earlier checkpoints are gone
@@ -142,7 +144,9 @@ class Branch:
 
     def changed(self) -> None:
         """The state may be another now."""
-        self._current = None
+        if self._used is not None:  # it could not be made again
+            self._drop([self._used])
+        self._current = self._used = None
 
     def ran(self, run_id: str, calls: Sequence[SentCall], sandbox: Sandbox) -> None:
         """An execution is over."""
@@ -168,6 +172,7 @@ class Branch:
                 raise CheckpointError(f"another branch of this session cannot be left: {error}") from None
         await self._restore(sandbox, own)
         kernel.active = self
+        await self.keep(sandbox)
 
     # --- what callers ask for
 
@@ -200,13 +205,12 @@ class Branch:
     async def undo(self, sandbox: Sandbox, n: int, to: Checkpoint | None) -> Undone:
         """Go back by `n` executions, or to a checkpoint. Raises CheckpointError, InputError."""
         target = self._before(n) if to is None else self._known(to)
-        lost = await self._restore(sandbox, target)
+        lost = "" if target == self._used else await self._restore(sandbox, target)
         undone = self._steps[target.execution :]
         del self._steps[target.execution :]
         later = self.kept[self.kept.index(target) + 1 :]
         self._drop(later)
         self._refusals = {at: why for at, why in self._refusals.items() if at < target.execution}
-        self._current = target
         runs = tuple(step.run_id for step in undone)
         return Undone(target, runs, tuple(call for step in undone for call in step.calls), lost)
 
@@ -241,16 +245,21 @@ class Branch:
     async def _take(self, sandbox: Sandbox, name: str = "", *, keep: bool = True) -> Checkpoint:
         kernel = self._kernel
         self._make_room(sandbox)
-        made = Checkpoint(next(kernel.numbers), name, len(self._steps), sandbox.sandbox_id)
+        again, self._used = (self._used, None) if keep and not name else (None, self._used)
+        made = again or Checkpoint(next(kernel.numbers), name, len(self._steps), sandbox.sandbox_id)
         done = await carry_out(sandbox, lambda order: self._taking(order, made))
         while done.full and (oldest := self._unnamed()):
             self._drop(oldest[: (len(oldest) + 1) // 2])
             done = await carry_out(sandbox, lambda order: self._taking(order, made))
         if done.refused:
+            if again is not None:
+                self._drop([again])
             raise CheckpointError(f"the state cannot be kept: {done.refused}")
         kernel.alive.add(made.number)
         self._refusals.pop(made.execution, None)
-        if keep:
+        if again is not None:
+            self._current = again
+        elif keep:
             self._drop([one for one in self.kept if one.execution == made.execution and not one.name])
             self.kept.append(made)
             self._current = made
@@ -268,6 +277,8 @@ class Branch:
             self._drop([target])
             raise CheckpointError(f"the state cannot be put back: {done.refused}")
         kernel.was_put_back = True
+        kernel.alive.discard(target.number)
+        self._current, self._used = None, target
         return done.lost
 
     def _make_room(self, sandbox: Sandbox) -> None:
@@ -283,7 +294,7 @@ class Branch:
             raise CheckpointError(f"its sandbox keeps {kernel.twins_max} already, half of its processes")
 
     def _unnamed(self) -> list[Checkpoint]:
-        return [one for one in self.kept if not one.name and one is not self._current]
+        return [one for one in self.kept if not one.name and one not in {self._current, self._used}]
 
     def _drop(self, checkpoints: list[Checkpoint]) -> None:
         self._kernel.doomed += [one.number for one in checkpoints]

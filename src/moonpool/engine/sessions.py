@@ -226,6 +226,7 @@ class Session:
             self._used = True
             if self._branch is not None:
                 await self._branch.enter(sandbox)
+                await self._branch.keep(sandbox)
                 self._branch.changed()
             yield sandbox
 
@@ -339,7 +340,10 @@ class Session:
             self._used = True
             if self._branch is not None:
                 await self._branch.enter(sandbox)
-            yield sandbox
+            try:
+                yield sandbox
+            finally:
+                self._keep_soon()
 
     def forked(self, branch: Branch) -> Session:
         """A session of this one's sandbox."""

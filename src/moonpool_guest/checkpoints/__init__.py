@@ -5,7 +5,8 @@
     saved       the files of `/workspace` at each checkpoint, kept by PID 1
 
 The kernel of such a session is a child of PID 1. A checkpoint is a fork of it that waits (a twin), and the state of
-`/workspace`. To go back, a twin forks the next kernel, and the one in use is ended; so a twin can be used again.
+`/workspace`. To go back, the twin becomes the kernel, and the one in use is ended; the host then asks for a twin of it
+under the same number, while nobody waits.
 
 The kernel and its twins speak JSON datagrams with PID 1: each process over a pair of sockets of its own, which it
 hands over when it reports on the one socket that all of them share.
@@ -17,7 +18,6 @@ hands over when it reports on the one socket that all of them share.
                 {"op": "drop", "ids"}
     report      {"op": "twin", "pid", "id"}                 a twin waits
                 {"op": "kernel", "pid", "order"}            a kernel waits to be put in use -> {"op": "go"}
-                {"op": "failed", "order"}                   a twin cannot fork
 
 SECURITY: all of this has the code's own rights, limits and filter. Code can end its twins or talk nonsense here: then
 it cannot be put back, or its sandbox ends. The host takes no word of it for more than that.

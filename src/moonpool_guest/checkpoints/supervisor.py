@@ -105,31 +105,36 @@ class Supervisor:
                 if self._kernel is not None and pid == self._kernel[0]:
                     code = os.waitstatus_to_exitcode(status)
                     os._exit(code if code >= 0 else 128 - code)
-                if any(pid == twin for twin, _ in self._twins.values()):
+                twin = next((number for number, (its, _) in self._twins.items() if its == pid), None)
+                if twin is not None:
                     self._ended.add(pid)
-                elif pid not in self._dying:
-                    self._unborn()
+                if pid not in self._dying and self._is_awaited(twin):
+                    self._give_up()
                 self._dying.discard(pid)
 
-    def _unborn(self) -> None:
-        """A process ended that has not reported: if one is awaited, and there are no others then, it is that."""
+    def _is_awaited(self, twin: "int | None") -> bool:
+        """Whether the one that ended, the twin of this checkpoint or none, was to report."""
+        if self._restoring is None:
+            return twin is None and self._asked is not None
+        _, link = self._twins.get(self._restoring[0], (0, None))
+        return twin == (None if link is None else self._restoring[0])
+
+    def _give_up(self) -> None:
+        """The process that is awaited has ended: nobody else may, while there are only the kernel and its twins."""
         if self._asked is not None:
             self._files.drop(self._asked)
-        if self._asked is not None or self._restoring is not None:
-            self._asked = self._restoring = None
-            self._answer({"refused": _NO_ROOM})
+        self._asked = self._restoring = None
+        self._answer({"refused": _NO_ROOM})
 
     # --- what the others say
 
     def _hear_report(self) -> None:
         said, link = links.receive(self._reports)
         what = said.get("op")
-        if what == "failed" and self._restoring is not None:
-            self._restoring = None
-            self._answer({"refused": _NO_ROOM})
-        elif link is None:
+        if link is None:
             return
-        elif what == "twin" and self._asked is not None and said.get("id") == self._asked:
+        if what == "twin" and self._asked is not None and said.get("id") == self._asked:
+            self._end_twin(self._asked)
             self._twins[self._asked] = links.number(said, "pid"), link
             self._asked = None
             self._answer({"refused": ""})
@@ -168,8 +173,6 @@ class Supervisor:
     def _check(self, said: "dict[str, Any]") -> None:
         checkpoint = links.number(said, "id")
         refused, full = self._obstacles(said), False
-        if checkpoint in self._twins:
-            refused = "there is such a checkpoint already"
         if not refused:
             try:
                 self._files.save(checkpoint)
@@ -193,12 +196,15 @@ class Supervisor:
 
     def _drop(self, checkpoints: "list[int]") -> None:
         for checkpoint in checkpoints:
-            pid, link = self._twins.pop(checkpoint, (0, None))
+            self._end_twin(checkpoint)
             self._files.drop(checkpoint)
-            if link is not None:
-                link.close()
-                self._kill(pid)
-            self._ended.discard(pid)
+
+    def _end_twin(self, checkpoint: int) -> None:
+        pid, link = self._twins.pop(checkpoint, (0, None))
+        if link is not None:
+            link.close()
+            self._kill(pid)
+        self._ended.discard(pid)
 
     def _kill(self, pid: int) -> None:
         if pid > 1 and pid not in self._ended:
@@ -232,6 +238,9 @@ class Supervisor:
         """The next kernel waits: end the one in use and what it left behind, put the files back, let it go on."""
         assert self._restoring is not None
         (checkpoint, _), self._restoring = self._restoring, None
+        if (was := self._twins[checkpoint][1]) is not None:  # a twin no more
+            del self._twins[checkpoint]
+            was.close()
         lost = ""
         if (before := self._kernel) is not None:
             self._kernel = None

@@ -69,12 +69,12 @@ class Twins:
 
         supervisor = Supervisor(prepare)
         order, blobs = supervisor.serve(checkpoint, order)
+        os.setpgid(0, 0)  # what code sends to its own group reaches no twin
         self._report = supervisor.report
         return order, self._take_over(order, blobs)
 
     def _take_over(self, order: int, blobs: int) -> "dict[str, Any]":
-        """In the process that was just forked: be the kernel, once PID 1 says so."""
-        os.setpgid(0, 0)  # what code sends to its own group reaches no twin
+        """Be the kernel, once PID 1 says so."""
         said = self._announce({"op": "kernel", "pid": os.getpid(), "order": order}, links.pair())
         if said.get("op") != "go":
             os._exit(70)
@@ -124,7 +124,7 @@ class Twins:
         return order, {"refused": str(self._hear().get("refused"))[:2000]}
 
     def _wait(self, checkpoint: int, ends: "tuple[socket.socket, socket.socket]") -> "tuple[int, dict[str, Any]]":
-        """The life of a twin. Returns in the kernels that are forked from it.
+        """The life of a twin. Returns when it is the kernel.
 
         Where PID 1 cannot be reached it ends: an error of a twin must not become an answer to an order.
         """
@@ -137,19 +137,8 @@ class Twins:
         os.setpgid(0, 0)
         places = _places()
         said = self._announce({"op": "twin", "pid": os.getpid(), "id": checkpoint}, ends)
-        while True:
-            order, blobs = int(said["order"]), int(said["blob"])
-            try:
-                pid = _forked(self._tid_address)
-            except OSError:
-                assert self._report is not None
-                self._report.send(json.dumps({"op": "failed", "order": order}).encode())
-                pid = -1
-            if not pid:
-                break
-            said = self._hear()
         _seek(places)
-        return order, self._take_over(order, blobs)
+        return int(said["order"]), self._take_over(int(said["order"]), int(said["blob"]))
 
     def _restore(self, order: int, checkpoint: int, drop: "list[int]") -> "dict[str, Any]":
         if self._link is None:
