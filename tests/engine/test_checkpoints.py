@@ -10,7 +10,8 @@ import pytest
 
 from apps import open_app
 from moonpool.core.errors import InputError
-from moonpool.engine.branches import KEPT_MAX, NAMED_MAX, CheckpointError
+from moonpool.engine import branches
+from moonpool.engine.branches import CheckpointError
 from moonpool.engine.checkpoint_orders import carry_out
 from moonpool.engine.code_request import CodeRequest
 from moonpool.sandboxes.fake import FakeSandbox
@@ -50,21 +51,23 @@ async def ran(session: Session, code: str) -> Envelope:
     return envelope
 
 
-async def test_undo_and_fork_are_on_record_and_twenty_executions_are_kept() -> None:
+async def test_undo_and_fork_are_on_record_and_the_last_executions_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(branches, "KEPT_MAX", 4)
+    monkeypatch.setattr(branches, "NAMED_MAX", 2)
     async with open_app() as app:
         session = app.runtime.session(app.caller_grant, checkpoints=True)
         first = await ran(session, "x = 0")
-        for number in range(KEPT_MAX + 3):
+        for number in range(7):
             await ran(session, f"x = {number + 1}")
         last = session.checkpoints.kept[-1]
         with pytest.raises(CheckpointError, match="go back less far"):
-            await session.checkpoints.undo(KEPT_MAX + 4)
-        undone = await session.checkpoints.undo(KEPT_MAX - 1)
+            await session.checkpoints.undo(8)
+        undone = await session.checkpoints.undo(3)
         assert last not in session.checkpoints.kept
         assert (await ran(session, "x")).data == 4
         fork = await session.checkpoints.fork()
         assert (await ran(fork, "x")).data == 4
-        for number in range(NAMED_MAX):
+        for number in range(2):
             await session.checkpoints.take(f"name {number}")
         with pytest.raises(CheckpointError, match="named checkpoints are kept already"):
             await session.checkpoints.take("one more")
