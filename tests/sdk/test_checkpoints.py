@@ -148,6 +148,7 @@ async def test_a_crash_ends_branches_and_says_so() -> None:
         other = await s.fork()
         died = await s.run("import os; os._exit(3)")
         assert died.error.type == "KernelExited"
+        assert died.error.message.endswith("variables, files, checkpoints and branches of this session are lost")
         with pytest.raises(moonpool.CheckpointError, match="has ended, and its checkpoints with it"):
             await s.undo()
         assert (await s.run("'x' in globals()")).data is False  # afresh, as it was said

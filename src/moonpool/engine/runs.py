@@ -20,7 +20,7 @@ from moonpool.core.phrases import printable, storable
 from moonpool.engine import envelopes as report
 from moonpool.engine.call_progress import ProgressOfCalls, told_call
 from moonpool.engine.execution import Execution
-from moonpool.engine.execution_spec import ExecutionSpec
+from moonpool.engine.execution_spec import ExecutionSpec, SandboxHistory
 from moonpool.engine.output import StreamKeeper
 from moonpool.engine.run_ending import RunEnding
 from moonpool.engine.run_records import RunRecords, Told
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.execution_spec import ExecutionOutcome
     from moonpool.engine.run_services import RunServices
-    from moonpool.features.recordings.model import RecordedInput
     from moonpool.features.recordings.recorder import RunRecording
     from moonpool.pipeline.budgets import SessionMemory
     from moonpool.pipeline.call_counters import SentCall
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 NAME_CHARS_MAX: Final = 1000
+_FRESH: Final = SandboxHistory()
 
 
 CANCELLED = ExecutionError(type="Cancelled", message="the execution was cancelled")
@@ -143,18 +143,11 @@ class Run:
         snapshot: Callable[[], ToolSnapshot | None],
         *,
         final: bool,
-        position: int = 0,
-        inputs: tuple[RecordedInput, ...] = (),
-        was_put_back: bool = False,
+        history: SandboxHistory = _FRESH,
     ) -> Envelope:
-        """Run on `sandbox`, record start and end, return the envelope. Raises nothing but CancelledError.
-
-        `position`, `inputs` and `was_put_back` are for the recording: which execution of this sandbox it is, which
-        files were put before it, whether its state is that of the execution before it.
-        """
-        origin = (position, inputs, was_put_back)
+        """Run on `sandbox`, record start and end, return the envelope. Raises nothing but CancelledError."""
         try:
-            return await self._on(sandbox, snapshot, origin, final=final)
+            return await self._on(sandbox, snapshot, history, final=final)
         except Exception as failure:  # noqa: BLE001  the last resort: whatever it is, the caller gets an envelope
             return await finish(self._broken(failure))
 
@@ -162,11 +155,10 @@ class Run:
         self,
         sandbox: Sandbox,
         snapshot: Callable[[], ToolSnapshot | None],
-        origin: tuple[int, tuple[RecordedInput, ...], bool],
+        history: SandboxHistory,
         *,
         final: bool,
     ) -> Envelope:
-        position, inputs, was_put_back = origin
         tools = snapshot()
         assert tools is not None
         self._tools = tools
@@ -180,6 +172,7 @@ class Run:
             language=self._request.language,
             manifest_digest=tools.digest,
             final=final,
+            has_checkpoints=history.has_checkpoints,
             timeout_s=self._request.timeout_s or settings.timeout_s,
             result_bytes_max=settings.result_bytes_max,
             limits=self._runtime.sandbox_spec.limits,
@@ -220,7 +213,7 @@ class Run:
         if (recorder := self._runtime.recorder) is not None:
             start = RunStart(
                 sandbox_id=sandbox.sandbox_id,
-                position=position,
+                position=history.position,
                 hash_seed=sandbox.hash_seed,
                 name=self._name,
                 code=self._request.code,
@@ -229,8 +222,8 @@ class Run:
                 timeout_s=spec.timeout_s,
                 tools=tools,
                 context=context,
-                inputs=inputs,
-                was_put_back=was_put_back,
+                inputs=history.inputs,
+                was_put_back=history.was_put_back,
             )
             self._recording = recorder.begin(start)
         # The journal keeps order: whatever the code causes is recorded after its start. Without a journal it must

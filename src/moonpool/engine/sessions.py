@@ -21,6 +21,7 @@ from moonpool.core.languages import LANGUAGES, PYTHON, language_of
 from moonpool.engine.branches import Branch, CheckpointError, SharedKernel
 from moonpool.engine.checkpoints import CheckpointRecorder, SessionCheckpoints
 from moonpool.engine.envelopes import internal_error
+from moonpool.engine.execution_spec import SandboxHistory
 from moonpool.engine.files.errors import FileTransferError
 from moonpool.engine.files.recorded_files import InputKeeper
 from moonpool.engine.files.records import TransferRecorder
@@ -289,16 +290,15 @@ class Session:
         count, sandbox_id = self._kernel.position
         position = count if sandbox_id == sandbox.sandbox_id else 0
         self._kernel.position = (position + 1, sandbox.sandbox_id)
-        was_put_back, self._kernel.was_put_back = self._kernel.was_put_back, False
+        history = SandboxHistory(
+            position=position,
+            inputs=self._kernel.inputs.take(sandbox.sandbox_id),
+            was_put_back=self._kernel.was_put_back,
+            has_checkpoints=self._branch is not None,
+        )
+        self._kernel.was_put_back = False
         try:
-            return await run.on(
-                sandbox,
-                lambda: self._snapshot or snapshot,
-                final=self._final,
-                position=position,
-                inputs=self._kernel.inputs.take(sandbox.sandbox_id),
-                was_put_back=was_put_back,
-            )
+            return await run.on(sandbox, lambda: self._snapshot or snapshot, final=self._final, history=history)
         finally:
             if self._branch is not None:
                 self._branch.ran(run.run_id, run.sent_calls, sandbox)
