@@ -15,10 +15,12 @@ if TYPE_CHECKING:
     from moonpool import sync
     from moonpool.core.envelope import ExecutionError
     from moonpool.core.errors import ConfigError, HostUnfitError, InputError, MoonpoolError
+    from moonpool.engine.branches import Checkpoint, CheckpointError
     from moonpool.engine.files.errors import FileTransferError
     from moonpool.engine.files.local_files import LocalFileError
     from moonpool.engine.files.service import FileEntry
     from moonpool.features.approvals.model import ApprovalAnswerError
+    from moonpool.sdk.checkpoints import Undone, UndoneCall
     from moonpool.sdk.events import ApprovalRequest, Output, Progress, ServerQuestion, ToolCallEnded, ToolCallStarted
     from moonpool.sdk.options import Limits
     from moonpool.sdk.results import Display, ExecutionFailedError, File, Result, Usage
@@ -30,6 +32,8 @@ __version__ = VERSION
 _HOMES = {
     "ApprovalAnswerError": "features.approvals.model",
     "ApprovalRequest": "sdk.events",
+    "Checkpoint": "engine.branches",
+    "CheckpointError": "engine.branches",
     "ConfigError": "core.errors",
     "Display": "sdk.results",
     "Event": "sdk.session",
@@ -54,6 +58,8 @@ _HOMES = {
     "ToolCallEnded": "sdk.events",
     "ToolCallStarted": "sdk.events",
     "Tools": "sdk.session",
+    "Undone": "sdk.checkpoints",
+    "UndoneCall": "sdk.checkpoints",
     "Usage": "sdk.results",
     "run": "sdk.session",
     "session": "sdk.session",
@@ -63,6 +69,8 @@ _HOMES = {
 __all__ = [
     "ApprovalAnswerError",
     "ApprovalRequest",
+    "Checkpoint",
+    "CheckpointError",
     "ConfigError",
     "Display",
     "Event",
@@ -87,6 +95,8 @@ __all__ = [
     "ToolCallEnded",
     "ToolCallStarted",
     "Tools",
+    "Undone",
+    "UndoneCall",
     "Usage",
     "__version__",
     "run",

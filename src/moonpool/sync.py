@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
     from moonpool.engine.files.service import FileEntry, SessionFiles
     from moonpool.engine.server_request_events import QuestionKind
+    from moonpool.sdk.checkpoints import Checkpoint, Undone
     from moonpool.sdk.options import FileContent, Limits, Servers
     from moonpool.sdk.results import Usage
     from moonpool.sdk.runtime_thread import Call
@@ -97,8 +98,9 @@ _TYPES = EventTypes(ApprovalRequest, ServerQuestion)
 class Session:
     """Code that keeps its variables and files from one execution to the next; see `moonpool.Session`."""
 
-    def __init__(self, options: SessionOptions) -> None:
-        self._handle = SessionHandle(options, _TYPES, lambda: in_a_thread)
+    def __init__(self, options: SessionOptions, *, handle: SessionHandle | None = None) -> None:
+        self._options = options
+        self._handle = handle or SessionHandle(options, _TYPES, lambda: in_a_thread)
         self.files = Files(self._handle)
         self.tools = Tools(self._handle)
 
@@ -146,6 +148,24 @@ class Session:
     def reset(self) -> None:
         """Begin anew: variables and files are gone; the `files` given to the session are there again."""
         self._handle.call(HostedSession.reset).result()
+
+    def checkpoint(self, name: str) -> Checkpoint:
+        """Keep the state as it is, under a name; see `moonpool.Session.checkpoint`."""
+        return self._handle.call(lambda hosted: hosted.checkpoint(name)).result()
+
+    @property
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """The states to which `undo` can go back, the oldest first. Raises InputError without `checkpoints`."""
+        return self._handle.checkpoints
+
+    def undo(self, n: int = 1, *, to: Checkpoint | None = None) -> Undone:
+        """Put the state back; see `moonpool.Session.undo`."""
+        return self._handle.call(lambda hosted: hosted.undo(n, to)).result()
+
+    def fork(self) -> Session:
+        """Another session that begins with the state of this one; see `moonpool.Session.fork`."""
+        forked = self._handle.call(HostedSession.fork).result()
+        return Session(self._options, handle=self._handle.forked(forked))
 
     def close(self) -> None:
         """End the session and what runs in it. Closing twice is fine."""
@@ -257,6 +277,7 @@ def session(
     approve: Approve = None,
     files: Mapping[str, FileContent] | None = None,
     limits: Limits | None = None,
+    checkpoints: bool = False,
 ) -> Session:
     """A session in a sealed sandbox; the parameters are those of `moonpool.session`.
 
@@ -270,6 +291,7 @@ def session(
             approve=approve,
             files=files,
             limits=limits,  # pyright: ignore[reportArgumentType]
+            checkpoints=checkpoints,
         )
     )
 

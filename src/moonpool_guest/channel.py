@@ -64,6 +64,26 @@ class GuestChannel:
         self._pid = os.getpid()
         self._event_fd = self.hold.event_fd = os.eventfd(0, _EVENT_FLAGS)
 
+    def move(self, blobs_sent: int) -> None:
+        """Go on in this process, which was forked from the one that used the channel and takes its place.
+
+        `blobs_sent` is what that one had last, perhaps more than there were at the fork.
+        """
+        os.close(self.event_fd)
+        self._channel.blobs_sent = blobs_sent
+        self._pid = os.getpid()
+        self._event_fd = self.hold.event_fd = os.eventfd(0, _EVENT_FLAGS)
+
+    @property
+    def blobs_sent(self) -> int:
+        """How many blobs went out so far: each has the next number."""
+        return self._channel.blobs_sent
+
+    @property
+    def event_fd(self) -> int:
+        """The descriptor that wakes a reader."""
+        return self._event_fd
+
     def close(self) -> None:
         """Give back the descriptors, in a process that lives on."""
         self._socket.close()

@@ -66,6 +66,11 @@ class Companion(ABC):
     # --- for the kernel
 
     @property
+    def own_loop(self) -> "asyncio.AbstractEventLoop | None":
+        """The loop, if there is one."""
+        return self._loop
+
+    @property
     def pids(self) -> "set[int]":
         """Children of PID 1 that are not orphans."""
         return {self._process.pid} if self._process is not None else set()

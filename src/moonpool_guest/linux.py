@@ -14,13 +14,14 @@ import signal
 from typing import Any
 
 _X86_64 = platform.machine() == "x86_64"
-_NUMBERS = {"capset": (126, 91), "seccomp": (317, 277)}
+_NUMBERS = {"capset": (126, 91), "seccomp": (317, 277), "clone": (56, 220)}
 _NR = {name: numbers[0 if _X86_64 else 1] for name, numbers in _NUMBERS.items()}
 _NR_CLONE3 = 435
 _NR_OPENAT2 = 437
 _NR_MOUNT_SETATTR = 442
 
 CLONE_NEWNS = 0x0002_0000
+_CLONE_PARENT = 0x0000_8000
 CLONE_NEWCGROUP = 0x0200_0000
 CLONE_NEWUTS = 0x0400_0000
 CLONE_NEWIPC = 0x0800_0000
@@ -62,6 +63,7 @@ def _system_call(*kinds: Any) -> Any:
 
 _capset = _system_call(ctypes.c_void_p, ctypes.c_void_p)
 _clone3 = _system_call(ctypes.c_void_p, ctypes.c_size_t)
+_clone = _system_call(ctypes.c_ulong, *(ctypes.c_void_p,) * 4)
 _mount_setattr = _system_call(ctypes.c_int, ctypes.c_char_p, ctypes.c_uint, ctypes.c_void_p, ctypes.c_size_t)
 _openat2 = _system_call(ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p, ctypes.c_size_t)
 _seccomp = _system_call(ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p)
@@ -117,6 +119,11 @@ def die_with_parent() -> None:
 def own_proc_files() -> None:
     """Let this process open its own files below /proc, which are root's after a change of uid."""
     prctl(_PR_SET_DUMPABLE, 1)
+
+
+def hide_proc_files() -> None:
+    """Let no other process of this uid open what is behind our descriptors, or our memory, below /proc."""
+    prctl(_PR_SET_DUMPABLE, 0)
 
 
 def set_no_new_privileges() -> None:
@@ -210,6 +217,22 @@ def clone_into(namespaces: int, tid_address: int) -> "tuple[int, int]":
     if result < 0:
         raise OSError(code, os.strerror(code), "clone3")
     return result, _PIDFD.value
+
+
+def clone_sibling(tid_address: int) -> int:
+    """Fork a child of this process's parent. Return 0 in the child, its pid here; see `clone_into`'s INVARIANT."""
+    flags = _CLONE_PARENT | _CLONE_CHILD_SETTID | _CLONE_CHILD_CLEARTID | int(signal.SIGCHLD)
+    last = (tid_address, None) if _X86_64 else (None, tid_address)
+    _before_fork()
+    result = _clone(_NR["clone"], flags, None, None, *last)
+    if result == 0:
+        _after_fork_child()
+        return 0
+    code = ctypes.get_errno()
+    _after_fork_parent()
+    if result < 0:
+        raise OSError(code, os.strerror(code), "clone")
+    return result
 
 
 _PIDFD = ctypes.c_int(-1)  # where the Linux kernel writes it

@@ -96,6 +96,16 @@ class Channel:
         self._out: list[bytes] = []
         self._dead = False
 
+    @property
+    def blobs_sent(self) -> int:
+        """How many blobs were begun; the next has the next number."""
+        return self._next_blob_id - 1
+
+    @blobs_sent.setter
+    def blobs_sent(self, count: int) -> None:
+        """Go on where another end of the same stream left off, between two messages."""
+        self._next_blob_id = count + 1
+
     # --- sending
 
     def send(self, head: bytes, body: bytes = b"") -> None:

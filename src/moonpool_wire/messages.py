@@ -13,6 +13,8 @@ To the guest:
 | `interrupt` | `run` | |
 | `tool_result` | `id` | reply object, JSON |
 | `close` | | |
+| `checkpoint` | `order`, `number`, `drop` | |
+| `restore` | `order`, `number`, `drop` | |
 | `file_put` | `order`, `path`, `mode`, `replace`, `bytes_max` | |
 | `file_unpack` | `order`, `path`, `form`, `replace`, `bytes_max`, `expanded_bytes_max` | |
 | `file_get` | `order`, `path`, `bytes_max` | |
@@ -39,6 +41,7 @@ To the host:
 | `nondeterminism_log` | `run`, `divergence` | what was recorded |
 | `made` | `run`, `count` | files that the code made: path and size of the first ones, JSON |
 | `done` | `run`, `status`, `exit_code`, `error`, `has_result`, `has_last`, `note` | a value, JSON, if there is one |
+| `checkpoint_done` | `order`, `refused`, `full`, `lost` | |
 | `file_opened` | `order`, `size` | |
 | `file_taken` | `order` | |
 | `file_data` | `order` | the next bytes |
@@ -57,6 +60,9 @@ empty where there is none. A bundle's `result` says that it is the last expressi
 `status` of `done`: `ok`, `error` (an exception, named in `error`), `exit` (`SystemExit`), `interrupted`. Its body is
 the result when `has_result`, the value of the last expression when `has_last`; `note` says why there is no such value.
 
+`checkpoint` and `restore` come between executions, the first `checkpoint` before any code; `drop` names checkpoints to
+forget. After `restore` another process answers, on the same channel.
+
 Files move between executions, one order at a time; all of its messages repeat its `order`. The host sends pieces
 (`file_put`, `file_unpack`) and the guest says `file_taken` for each, or the host asks for them (`file_next`) after
 `file_opened` and gets `file_data`. Either way at most `FILE_PIECES_IN_FLIGHT_MAX` are on their way. An order ends in
@@ -71,6 +77,8 @@ NONDETERMINISM_LOG: Final = "nondeterminism_log"
 INTERRUPT: Final = "interrupt"
 TOOL_RESULT: Final = "tool_result"
 CLOSE: Final = "close"
+CHECKPOINT: Final = "checkpoint"
+RESTORE: Final = "restore"
 
 READY: Final = "ready"
 FAILED: Final = "failed"
@@ -81,6 +89,7 @@ BUNDLE: Final = "bundle"
 OUTPUT: Final = "output"
 MADE: Final = "made"
 DONE: Final = "done"
+CHECKPOINT_DONE: Final = "checkpoint_done"
 
 FILE_PUT: Final = "file_put"
 FILE_UNPACK: Final = "file_unpack"

@@ -132,6 +132,13 @@ async def _record() -> dict[str, Envelope]:
         found["gone"] = await session.execute(CodeRequest(code=b"x = 1"))
         found["after a gap"] = await session.execute(CodeRequest(code=b"result = x"))
         await session.close()
+        session = app.runtime.session(app.caller_grant, checkpoints=True)
+        await session.execute(CodeRequest(code=b"x = 1"))
+        found["before an undo"] = await session.execute(CodeRequest(code=b"x += 1; result = x"))
+        await session.checkpoints.undo()
+        found["after an undo"] = await session.execute(CodeRequest(code=b"result = x"))
+        found["later"] = await session.execute(CodeRequest(code=b"result = x"))
+        await session.close()
     async with open_app(record="off") as app:
         found["not recorded"] = await run(app, "result = 1")
     return found
@@ -247,6 +254,14 @@ async def test_a_gap_in_a_session_is_an_error_with_a_remedy(past: Past) -> None:
     await anyio.to_thread.run_sync(_remove, past["gone"].run_id)
     with pytest.raises(RecordingError, match=r"builds on execution 1 of its session.*as one piece of code"):
         await replay(past["after a gap"])
+
+
+async def test_what_follows_an_undo_says_that_it_cannot_be_replayed(past: Past) -> None:
+    assert (await replay(past["before an undo"])).same
+    assert past["after an undo"].data == past["later"].data == 1
+    for name in ("after an undo", "later"):
+        with pytest.raises(RecordingError, match="its session was put back to an earlier checkpoint"):
+            await replay(past[name])
 
 
 async def test_an_execution_that_was_cut_off_is_replayed_as_far_as_the_record(past: Past) -> None:

@@ -75,7 +75,7 @@ async def test_a_second_end_of_one_order_answers_no_other(bench: Workbench) -> N
 @pytest.mark.claim("C-CHAN-1")
 async def test_an_agent_that_breaks_the_protocol_is_ended(bench: Workbench, lie: str) -> None:
     await corrupt(bench, LIES[lie])
-    sandbox = bench.session._sandbox
+    sandbox = bench.session._kernel.sandbox
     assert sandbox is not None
     with anyio.fail_after(20), pytest.raises(FileTransferError):
         await bench.with_limits(answer_s=2).get("out", _ignore)

@@ -321,7 +321,7 @@ async def test_a_transfer_that_takes_too_long_is_given_up(bench: Workbench) -> N
 @pytest.mark.parametrize("direction", ["in", "out"])
 async def test_a_sandbox_killed_during_a_transfer_is_one_clear_error(bench: Workbench, direction: str) -> None:
     await bench.put("big", os.urandom(4 << 20))
-    sandbox = bench.session._sandbox
+    sandbox = bench.session._kernel.sandbox
     assert sandbox is not None
 
     async def dying() -> AsyncIterator[bytes]:

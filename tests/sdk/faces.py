@@ -34,8 +34,10 @@ class _Awaited:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._target, name)
-        if name == "usage":
+        if name in {"usage", "checkpoints"}:
             return value
+        if name == "fork":
+            return self._fork
         if name in {"files", "tools"}:
             return _Awaited(value)
         if name == "stream":
@@ -43,6 +45,9 @@ class _Awaited:
         if name == "interrupt":
             return value
         return lambda *given, **options: asyncio.to_thread(value, *given, **options)
+
+    async def _fork(self) -> Any:
+        return _Awaited(await asyncio.to_thread(self._target.fork))
 
 
 class PlainCalls:

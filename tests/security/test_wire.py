@@ -165,7 +165,7 @@ async def test_output_after_the_end_costs_the_session_nothing_and_is_the_next_ex
         first = asyncio.create_task(session.execute(CodeRequest(code=FIRST.encode(), observer=hear(0))))
         with anyio.fail_after(60):
             await held.reached.wait()
-            sandbox: Any = session._sandbox
+            sandbox: Any = session._kernel.sandbox
             while sandbox._link.hears_pipes:  # until as much is kept as may be, and the rest waits in the pipe
                 await anyio.lowlevel.checkpoint()
             held.go_on.set()

@@ -108,6 +108,16 @@ def _anchor(text: str | None) -> tuple[int, str] | None:
     return int(seq), digest
 
 
+def _of_session(kind: str, record: JsonObject) -> str:
+    """What was done to a session from outside."""
+    if kind == "file_transfer":
+        return f"{record.get('what')} {record.get('direction')}: {record.get('path')} ({record.get('bytes')} bytes)"
+    if record.get("action") == "forked":
+        return f"session forked: {record.get('forked_session')}"
+    undone = record.get("undone")
+    return f"session put back: {len(undone) if isinstance(undone, list) else 0} executions undone"
+
+
 def _cells(seq: int, record: JsonObject, states: Mapping[str, State]) -> tuple[str, ...]:
     kind = str(record.get("kind", ""))
     what = f"{record.get('server_id', '')}.{record.get('tool_name', '')}" if kind.startswith("call_") else kind
@@ -118,8 +128,8 @@ def _cells(seq: int, record: JsonObject, states: Mapping[str, State]) -> tuple[s
         what = "more refused calls: " + ", ".join(f"{count} {name}" for name, count in counts)
     if kind == "standing_answer":
         what = f"approval grant {record.get('what')} by {record.get('approver')}"
-    if kind == "file_transfer":
-        what = f"{record.get('what')} {record.get('direction')}: {record.get('path')} ({record.get('bytes')} bytes)"
+    if kind in {"file_transfer", "checkpoint"}:
+        what = _of_session(kind, record)
     if kind == "question":
         what = f"{record.get('server_id')} asked: {record.get('method')} {record.get('mode')}".rstrip()
     if kind == "drift":

@@ -2,7 +2,8 @@
 
 Every execution leaves a start and an end record, every tool call one outcome record, and every call that may change
 something an intent record before it is sent (H-058). Of many refused calls the first leave one each, the others one
-that counts them. Every change of the library leaves both; every transfer of a file, every change of a tool, every
+that counts them. Every change of the library leaves both; every transfer of a file, every undo and fork of a session,
+every change of a tool, every
 question of a server that may be passed on, every approval grant and every connection of a model leaves one. Records
 hold digests, sizes and names, never values: no argument, no result, no secret. How they are kept and chained:
 `moonpool.core.audit`.
@@ -182,6 +183,23 @@ class FileTransferRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CheckpointRecord:
+    """A session was put back to an earlier state, or another one begins with its state. `run_id` names the record."""
+
+    kind: ClassVar[str] = "checkpoint"
+    run_id: str
+    at: str
+    principal: str
+    session_id: str
+    action: str  # `undone` or `forked`
+    name: str  # of the checkpoint; empty without one
+    undone: tuple[str, ...] = ()  # run ids of the executions whose state is gone
+    changing_calls: int = 0  # that those executions made, which are not undone
+    forked_session: str = ""
+    error_type: str = ""  # an error code; empty on success
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ApprovalGrantRecord:
     """An approval grant was given or removed. `run_id` is its id, as calls name it by `approver`."""
 
@@ -303,6 +321,7 @@ AuditRecord: TypeAlias = (
     | ServerRequestRecord
     | ExecutionEndRecord
     | FileTransferRecord
+    | CheckpointRecord
     | ApprovalGrantRecord
     | PlanRecord
     | DriftRecord

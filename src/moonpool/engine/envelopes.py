@@ -35,7 +35,8 @@ _OWN_SIGNALS = "send no signals to what runs the code, and set no alarm"
 def error_of(outcome: ExecutionOutcome, spec: ExecutionSpec, exceeded: str = "") -> ExecutionError | None:
     """Why the execution failed, or None. `exceeded` is the call that its plan does not have."""
     lost = outcome.done is None and not spec.final
-    suffix = "; the variables of this session are lost" if lost else ""
+    what = "variables, files, checkpoints and branches" if spec.has_checkpoints else "variables"
+    suffix = f"; the {what} of this session are lost" if lost else ""
     if outcome.forced is not None and not _violated(outcome):
         if outcome.forced == "plan":
             remedy = "nothing was sent; rehearse again and have the new plan approved"

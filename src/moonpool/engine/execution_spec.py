@@ -11,8 +11,19 @@ from moonpool_wire.limits import NONDETERMINISM_BYTES_MAX
 
 if TYPE_CHECKING:
     from moonpool.engine.files.created_files import Claims
+    from moonpool.features.recordings.model import RecordedInput
     from moonpool.sandboxes.base import ExitOutcome, LimitKind
     from moonpool.sandboxes.messages import Done
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxHistory:
+    """What was in the sandbox before an execution: for its recording, and for what is lost should the sandbox end."""
+
+    position: int = 0  # how many executions of its session began there
+    inputs: tuple[RecordedInput, ...] = ()  # files put since the one before
+    was_put_back: bool = False  # so its state is not that of the execution before
+    has_checkpoints: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +37,7 @@ class ExecutionSpec:
     ipython: bool = False  # Python code is read as IPython reads it
     manifest_digest: str = ""
     final: bool = True
+    has_checkpoints: bool = False
     timeout_s: float = 60.0
     result_bytes_max: int = 60 * 1024
     limits: SandboxLimits = field(default_factory=SandboxLimits)  # of the sandbox it runs in

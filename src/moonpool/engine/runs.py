@@ -20,7 +20,7 @@ from moonpool.core.phrases import printable, storable
 from moonpool.engine import envelopes as report
 from moonpool.engine.call_progress import ProgressOfCalls, told_call
 from moonpool.engine.execution import Execution
-from moonpool.engine.execution_spec import ExecutionSpec
+from moonpool.engine.execution_spec import ExecutionSpec, SandboxHistory
 from moonpool.engine.output import StreamKeeper
 from moonpool.engine.run_ending import RunEnding
 from moonpool.engine.run_records import RunRecords
@@ -32,16 +32,16 @@ from moonpool.sandboxes.base import Stream
 from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Sequence
 
     from moonpool.core.calls import CallErrorType, ToolCallOutcome, ToolCallSpec
     from moonpool.engine.artifacts import ArtifactsOfRun
     from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.execution_spec import ExecutionOutcome
     from moonpool.engine.run_services import RunServices
-    from moonpool.features.recordings.model import RecordedInput
     from moonpool.features.recordings.recorder import RunRecording
     from moonpool.pipeline.budgets import SessionMemory
+    from moonpool.pipeline.call_counters import SentCall
     from moonpool.pipeline.call_state import CallContext
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.pipeline.planned_run import PlanWatch
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 NAME_CHARS_MAX: Final = 1000
+_FRESH: Final = SandboxHistory()
 
 
 CANCELLED = ExecutionError(type="Cancelled", message="the execution was cancelled")
@@ -142,16 +143,11 @@ class Run:
         snapshot: Callable[[], ToolSnapshot | None],
         *,
         final: bool,
-        position: int = 0,
-        inputs: tuple[RecordedInput, ...] = (),
+        history: SandboxHistory = _FRESH,
     ) -> Envelope:
-        """Run on `sandbox`, record start and end, return the envelope. Raises nothing but CancelledError.
-
-        `position` and `inputs` are for the recording: which execution of this sandbox it is, which files were put
-        before it.
-        """
+        """Run on `sandbox`, record start and end, return the envelope. Raises nothing but CancelledError."""
         try:
-            return await self._on(sandbox, snapshot, final=final, position=position, inputs=inputs)
+            return await self._on(sandbox, snapshot, history, final=final)
         except Exception as failure:  # noqa: BLE001  the last resort: whatever it is, the caller gets an envelope
             return await finish(self._broken(failure))
 
@@ -159,10 +155,9 @@ class Run:
         self,
         sandbox: Sandbox,
         snapshot: Callable[[], ToolSnapshot | None],
+        history: SandboxHistory,
         *,
         final: bool,
-        position: int,
-        inputs: tuple[RecordedInput, ...],
     ) -> Envelope:
         tools = snapshot()
         assert tools is not None
@@ -178,6 +173,7 @@ class Run:
             ipython=self._request.ipython,
             manifest_digest=tools.digest,
             final=final,
+            has_checkpoints=history.has_checkpoints,
             timeout_s=self._request.timeout_s or settings.timeout_s,
             result_bytes_max=settings.result_bytes_max,
             limits=self._runtime.sandbox_spec.limits,
@@ -218,7 +214,7 @@ class Run:
         if (recorder := self._runtime.recorder) is not None:
             start = RunStart(
                 sandbox_id=sandbox.sandbox_id,
-                position=position,
+                position=history.position,
                 hash_seed=sandbox.hash_seed,
                 name=self._name,
                 code=self._request.code,
@@ -228,7 +224,8 @@ class Run:
                 timeout_s=spec.timeout_s,
                 tools=tools,
                 context=context,
-                inputs=inputs,
+                inputs=history.inputs,
+                was_put_back=history.was_put_back,
             )
             self._recording = recorder.begin(start)
         # The journal keeps order: whatever the code causes is recorded after its start. Without a journal it must
@@ -250,6 +247,11 @@ class Run:
             self._runtime.artifacts.close(self.run_id)
         self._records.code_ends()
         return await finish(self._finish(outcome, ending, recorded, sandbox))
+
+    @property
+    def sent_calls(self) -> Sequence[SentCall]:
+        """Its calls that reached a server."""
+        return self._records.counters.sent
 
     async def call_tool(self, spec: ToolCallSpec) -> ToolCallOutcome:
         """The pipeline, bound to this execution.

@@ -18,7 +18,10 @@ from typing import TYPE_CHECKING, Final
 from moonpool.core.envelope import ExecutionError
 from moonpool.core.errors import HostUnfitError, InputError, MoonpoolError
 from moonpool.core.languages import LANGUAGES, PYTHON, language_of
+from moonpool.engine.branches import Branch, CheckpointError, SharedKernel
+from moonpool.engine.checkpoints import CheckpointRecorder, SessionCheckpoints
 from moonpool.engine.envelopes import internal_error
+from moonpool.engine.execution_spec import SandboxHistory
 from moonpool.engine.files.errors import FileTransferError
 from moonpool.engine.files.recorded_files import InputKeeper
 from moonpool.engine.files.records import TransferRecorder
@@ -85,12 +88,25 @@ class Runtime:
         finally:
             self._close_soon(session)
 
-    def session(self, caller_grant: CallerGrant, session_id: str | None = None, *, final: bool = False) -> Session:
+    def session(
+        self,
+        caller_grant: CallerGrant,
+        session_id: str | None = None,
+        *,
+        final: bool = False,
+        checkpoints: bool = False,
+    ) -> Session:
         """A session; its sandbox opens at the first execution. Close it. `final`: it runs one execution only.
+        `checkpoints`: it can be undone and forked.
 
         Raises InputError for a `session_id` that cannot be put on record.
         """
-        session = Session(self, caller_grant, session_id=session_id, final=final)
+        session = Session(self, caller_grant, session_id=session_id, final=final, checkpoints=checkpoints)
+        self._sessions.add(session)
+        return session
+
+    def adopt(self, session: Session) -> Session:
+        """Look after a session that was made of another."""
         self._sessions.add(session)
         return session
 
@@ -166,20 +182,34 @@ class Session:
     """One kernel and its state. Executions run one after the other."""
 
     def __init__(
-        self, runtime: Runtime, caller_grant: CallerGrant, *, session_id: str | None = None, final: bool = False
+        self,
+        runtime: Runtime,
+        caller_grant: CallerGrant,
+        *,
+        session_id: str | None = None,
+        final: bool = False,
+        checkpoints: bool = False,
+        origin: tuple[SharedKernel, Branch, SessionMemory] | None = None,
     ) -> None:
+        """`origin` is what a forked session begins with."""
         self.session_id = _checked_id(session_id) if session_id else token_hex(16)
         self._runtime, self._caller_grant, self._final = runtime, caller_grant, final
-        self._sandbox: Sandbox | None = None
         self._snapshot: ToolSnapshot | None = None
         self._showing: set[asyncio.Future[None]] = set()
-        self._turn = asyncio.Lock()
         self._unfollow = runtime.tool_registry.follow(self._on_new_tools)
-        self._inputs = InputKeeper()
-        self._position = (0, "")  # how many executions began in this sandbox
+        twins_max = runtime.sandbox_spec.limits.process_count_max // 2
+        self._kernel = SharedKernel(InputKeeper(), twins_max)
+        self._branch = Branch(self._kernel) if checkpoints else None
+        self._keeping: asyncio.Task[None] | None = None  # that has a checkpoint made
         self._used = False
+        self._closed = False
+        self._idle = asyncio.Event()  # while none of its code runs
+        self._idle.set()
         self._run: Run | None = None
         self._memory = SessionMemory()  # of budgets and labels; outlives a kernel that died
+        if origin is not None:
+            self._kernel, self._branch, self._memory = origin
+            self._used = True
 
     async def execute(self, request: CodeRequest) -> Envelope:
         """Run code with the variables and files of earlier executions. Waits for its turn.
@@ -188,11 +218,14 @@ class Session:
         """
         self._check(request)
         with self._runtime.executing():
-            async with self._turn:
+            async with self._kernel.turn:
+                self._idle.clear()
                 try:
                     return await self._execute(request)
                 finally:
                     self._run = None
+                    self._idle.set()
+                    self._keep_soon()
 
     @property
     def files(self) -> SessionFiles:
@@ -210,16 +243,20 @@ class Session:
             session_id=self.session_id,
             under_way=runtime.executing,
         )
-        return SessionFiles(self, limits, recorder, None if runtime.recorder is None else self._inputs)
+        return SessionFiles(self, limits, recorder, None if runtime.recorder is None else self._kernel.inputs)
 
     @contextlib.asynccontextmanager
     async def at_rest(self, *, afresh: bool) -> AsyncGenerator[Sandbox]:
         """The sandbox between executions; no code starts meanwhile. See `moonpool.engine.files.service.FileSession`."""
-        async with self._runtime.transferring(), self._turn:
-            if self._used and not afresh and (self._sandbox is None or self._sandbox.has_ended):
+        async with self._runtime.transferring(), self._kernel.turn:
+            if self._used and not afresh and (self._kernel.sandbox is None or self._kernel.sandbox.has_ended):
                 raise FileTransferError("the sandbox of this session has ended, and its files with it; run code again")
             sandbox, _ = self._at_hand() or await self._ready_sandbox()
             self._used = True
+            if self._branch is not None:
+                await self._branch.enter(sandbox)
+                await self._branch.keep(sandbox)
+                self._branch.changed()
             yield sandbox
 
     def interrupt(self, *, at_once: bool = False, run_id: str = "") -> None:
@@ -228,7 +265,7 @@ class Session:
         Its envelope is made as ever.
         """
         if self._run is not None and run_id in {"", self._run.run_id}:
-            self._run.interrupt(at_once=at_once)
+            self._run.interrupt(at_once=at_once and self._kernel.users == 1)  # branches end with the sandbox
 
     def _check(self, request: CodeRequest) -> None:
         settings = self._runtime.settings
@@ -260,14 +297,7 @@ class Session:
         snapshot: ToolSnapshot | None = None
         try:
             self._runtime.check_open()
-            await self._runtime.tool_registry.recheck_library()
-            if request.plan is not None:
-                ready = await run.opening(self._ready_under_plan(request, request.plan, run))
-            elif request.language == PYTHON:
-                ready = self._at_hand() or await run.opening(self._ready_sandbox())
-            else:
-                ready = await run.opening(self._ready_for(request))
-            sandbox, snapshot = ready
+            sandbox, snapshot = await self._ready(request, run)
             self._runtime.check_open()
         except InterruptedRunError:
             return await run.failed_to_start(CANCELLED_EARLY, snapshot)
@@ -285,19 +315,79 @@ class Session:
         except Exception as error:  # noqa: BLE001  the last resort: whatever it is, the caller gets an envelope
             return await run.failed_to_start(internal_error(error), snapshot)
         self._used = True
-        count, sandbox_id = self._position
+        count, sandbox_id = self._kernel.position
         position = count if sandbox_id == sandbox.sandbox_id else 0
-        self._position = (position + 1, sandbox.sandbox_id)
-        envelope = await run.on(
-            sandbox,
-            lambda: self._snapshot or snapshot,
-            final=self._final,
+        self._kernel.position = (position + 1, sandbox.sandbox_id)
+        history = SandboxHistory(
             position=position,
-            inputs=self._inputs.take(sandbox.sandbox_id),
+            inputs=self._kernel.inputs.take(sandbox.sandbox_id),
+            was_put_back=self._kernel.was_put_back,
+            has_checkpoints=self._branch is not None,
         )
-        if sandbox.has_ended:
-            self._sandbox = None
-        return envelope
+        self._kernel.was_put_back = False
+        try:
+            return await run.on(sandbox, lambda: self._snapshot or snapshot, final=self._final, history=history)
+        finally:
+            if self._branch is not None:
+                self._branch.ran(run.run_id, run.sent_calls, sandbox)
+            if sandbox.has_ended:
+                self._kernel.sandbox = None
+
+    async def _ready(self, request: CodeRequest, run: Run) -> tuple[Sandbox, ToolSnapshot]:
+        await self._runtime.tool_registry.recheck_library()
+        if request.plan is not None:
+            ready = await run.opening(self._ready_under_plan(request, request.plan, run))
+        elif request.language == PYTHON:
+            ready = self._at_hand() or await run.opening(self._ready_sandbox())
+        else:
+            ready = await run.opening(self._ready_for(request))
+        if self._branch is not None:
+            await self._branch.enter(ready[0])
+            await self._branch.keep(ready[0])
+        return ready
+
+    # --- checkpoints
+
+    @property
+    def checkpoints(self) -> SessionCheckpoints:
+        """Undo and fork. Raises InputError for a session without."""
+        if self._branch is None:
+            raise InputError("this session keeps no checkpoints; open it with checkpoints=True")
+        runtime, principal = self._runtime, self._caller_grant.principal
+        recorder = CheckpointRecorder(runtime.journal, runtime.redactor, principal, self.session_id)
+        return SessionCheckpoints(self, self._branch, recorder)
+
+    @contextlib.asynccontextmanager
+    async def in_use(self) -> AsyncGenerator[Sandbox]:
+        """The sandbox with this session's state, between executions; see `engine.checkpoints`."""
+        async with self._kernel.turn:
+            self._runtime.check_open()
+            if self._used and (self._kernel.sandbox is None or self._kernel.sandbox.has_ended):
+                raise CheckpointError("the sandbox of this session has ended, and its checkpoints with it")
+            sandbox, _ = self._at_hand() or await self._ready_sandbox()
+            self._used = True
+            if self._branch is not None:
+                await self._branch.enter(sandbox)
+            try:
+                yield sandbox
+            finally:
+                self._keep_soon()
+
+    def forked(self, branch: Branch) -> Session:
+        """A session of this one's sandbox."""
+        session = Session(self._runtime, self._caller_grant, origin=(self._kernel, branch, self._memory))
+        return self._runtime.adopt(session)
+
+    def _keep_soon(self) -> None:
+        """Have a checkpoint made while nobody waits; whoever comes first makes it."""
+        if self._branch is not None and (self._keeping is None or self._keeping.done()):
+            self._keeping = asyncio.ensure_future(self._keep(self._branch))
+
+    async def _keep(self, branch: Branch) -> None:
+        async with self._kernel.turn:
+            sandbox = self._kernel.sandbox
+            if sandbox is not None and not sandbox.has_ended and self._kernel.active is branch:
+                await branch.keep(sandbox)
 
     async def _ready_under_plan(self, request: CodeRequest, plan_id: str, run: Run) -> tuple[Sandbox, ToolSnapshot]:
         if self._runtime.plans is None:
@@ -310,42 +400,43 @@ class Session:
 
     async def _ready_for(self, request: CodeRequest) -> tuple[Sandbox, ToolSnapshot]:
         await self._runtime.languages.prepare(request)
-        return self._at_hand(request.language) or await self._ready_sandbox(request.language)
+        language = request.language if self._branch is None else PYTHON  # whose process would be there from the start
+        return self._at_hand(language) or await self._ready_sandbox(language)
 
     def _at_hand(self, language: str = PYTHON) -> tuple[Sandbox, ToolSnapshot] | None:
         """A sandbox and tools that need no waiting: the session's own, or a ready one that shows the current tools."""
         snapshot = self._snapshot = self._runtime.tool_registry.current
         if snapshot is None:
             return None
-        if self._sandbox is None or self._sandbox.has_ended:
-            self._sandbox = self._runtime.pool.acquire_nowait(
+        if self._kernel.sandbox is None or self._kernel.sandbox.has_ended:
+            self._kernel.sandbox = self._runtime.pool.acquire_nowait(
                 self._runtime.sandbox_spec, language, principal=self._caller_grant.principal
             )
-        if self._sandbox is None or not self._sandbox.shows(snapshot.digest):
+        if self._kernel.sandbox is None or not self._kernel.sandbox.shows(snapshot.digest):
             return None
-        return self._sandbox, snapshot
+        return self._kernel.sandbox, snapshot
 
     async def _ready_sandbox(self, language: str = PYTHON) -> tuple[Sandbox, ToolSnapshot]:
-        if self._sandbox is not None and self._sandbox.has_ended:
-            self._sandbox = None
-        if self._sandbox is None and (known := self._runtime.tool_registry.current) is not None:
+        if self._kernel.sandbox is not None and self._kernel.sandbox.has_ended:
+            self._kernel.sandbox = None
+        if self._kernel.sandbox is None and (known := self._runtime.tool_registry.current) is not None:
             self._snapshot = known
-            self._sandbox = await self._runtime.pool.acquire(
+            self._kernel.sandbox = await self._runtime.pool.acquire(
                 self._spec(), language, principal=self._caller_grant.principal
             )
-        elif self._sandbox is None:
+        elif self._kernel.sandbox is None:
             acquiring = asyncio.ensure_future(
                 self._runtime.pool.acquire(self._spec(), language, principal=self._caller_grant.principal)
             )
             try:
                 self._snapshot = await self._runtime.tool_registry.snapshot()
-                self._sandbox = await acquiring
+                self._kernel.sandbox = await acquiring
             except BaseException:
                 await _give_up(acquiring)
                 raise
         assert self._snapshot is not None
-        await show(self._sandbox, self._snapshot)
-        return self._sandbox, self._snapshot
+        await show(self._kernel.sandbox, self._snapshot)
+        return self._kernel.sandbox, self._snapshot
 
     def _spec(self) -> SandboxSpec:
         """The sandbox to open: with the wrappers in it from the start, where the tools are known already."""
@@ -354,8 +445,8 @@ class Session:
 
     def _on_new_tools(self, snapshot: ToolSnapshot) -> None:
         self._snapshot = snapshot
-        if self._sandbox is not None and not self._sandbox.has_ended:
-            showing = asyncio.ensure_future(_show_if_possible(self._sandbox, snapshot))
+        if self._kernel.sandbox is not None and not self._kernel.sandbox.has_ended:
+            showing = asyncio.ensure_future(_show_if_possible(self._kernel.sandbox, snapshot))
             self._showing.add(showing)
             showing.add_done_callback(self._showing.discard)
 
@@ -365,9 +456,18 @@ class Session:
         self._runtime.forget(self)
         self._runtime.tool_registry.forget_caller(self.session_id)
         await asyncio.gather(*self._showing)
-        if self._sandbox is not None:
-            await self._sandbox.close()
-            self._sandbox = None
+        if self._closed:
+            return
+        self._closed = True
+        if self._branch is not None and self._kernel.users > 1:
+            await self._idle.wait()  # what runs was interrupted; else it would end with the sandbox
+            self._branch.close()
+        self._kernel.users -= 1
+        if self._kernel.users == 0 and self._kernel.sandbox is not None:
+            await self._kernel.sandbox.close()
+            self._kernel.sandbox = None
+        if self._keeping is not None:
+            await asyncio.gather(self._keeping, return_exceptions=True)
 
 
 def _checked_id(session_id: str) -> str:

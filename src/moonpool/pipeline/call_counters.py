@@ -73,6 +73,8 @@ class RefusedCalls:
 
 TASK_IDS_MAX: Final = 16
 """Tasks that one envelope names; each call's own is in the journal."""
+SENT_CALLS_MAX: Final = 1000
+"""Calls of one execution that are named where it is undone; those that may have changed something are all named."""
 _SEVERITY: Final = (
     ApprovalState.NOT_REQUIRED,
     ApprovalState.APPROVED,
@@ -80,6 +82,15 @@ _SEVERITY: Final = (
     ApprovalState.REJECTED,
     ApprovalState.PENDING,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class SentCall:
+    """A call that reached its server."""
+
+    run_id: str
+    tool: str  # server.tool
+    changes: bool  # whether it may have changed something
 
 
 @dataclass(slots=True, kw_only=True)
@@ -93,6 +104,7 @@ class CallCounters:
     unknown: int = 0  # calls of tools that are not in the manifest, or with arguments that do not fit
     redactions: int = 0
     changing: int = 0  # calls that were sent and may have changed something
+    sent: list[SentCall] = field(default_factory=list[SentCall])  # named when it is undone
     failed: int = 0  # calls that gave an error
     result_bytes: int = 0
     settled: ApprovalState = ApprovalState.NOT_REQUIRED
@@ -109,6 +121,12 @@ class CallCounters:
     def settle(self, state: ApprovalState) -> None:
         """A question about a call was answered."""
         self.settled = max(self.settled, state, key=_SEVERITY.index)
+
+    def note_sent(self, call: SentCall) -> None:
+        """It is about to leave."""
+        self.changing += call.changes
+        if call.changes or len(self.sent) < SENT_CALLS_MAX:
+            self.sent.append(call)
 
     def note_task(self, task_id: str) -> None:
         """A server carried a call out as this task (H-069)."""

@@ -35,6 +35,7 @@ import msgspec
 from moonpool.core.audit import JournalError
 from moonpool.core.calls import ApprovalState, CallError, CallErrorType, ToolCallOutcome, ToolCallSpec
 from moonpool.core.phrases import on_one_line, printable, storable
+from moonpool.pipeline.call_counters import SentCall
 from moonpool.pipeline.call_observer import tell
 from moonpool.pipeline.call_records import CANCELLED, CallRecorder
 from moonpool.pipeline.call_result import CallResult, receive_result
@@ -186,7 +187,7 @@ class CallPipeline:
             if not call.hints.read_only or self._unrecorded:  # then reading calls wait for the journal too
                 await self._record_intent(call)
                 self._may_still_leave(call)  # the disk took a while, too
-            context.counters.changing += not call.only_reads
+            context.counters.note_sent(SentCall(spec.run_id, call.name, changes=not call.only_reads))
             if call.reservation is not None:  # what it takes is spent, whatever comes of it
                 call.reservation.keep()
             left, at_server = perf_counter(), OpenCall(context, call.name)

@@ -206,6 +206,10 @@ class Sandbox(Protocol):
         """The limits met since this was last asked, or by the end; None where nobody counts (`rlimits-only`)."""
         ...
 
+    def memory_share(self) -> float | None:
+        """How much of its memory is used, files included, from 0 to 1; None where nobody counts."""
+        ...
+
     def attach(self, sink: GuestSink) -> None:
         """Make `sink` the one that hears this sandbox from now on; what was kept meanwhile is delivered first."""
         ...

@@ -40,6 +40,7 @@ VERSION = Version(
     bounds=_bounds,
     oom_kills=Count(controller="memory", file="memory.oom_control", key=b"oom_kill "),
     memory_peak=Count(controller="memory", file="memory.max_usage_in_bytes"),
+    memory_now=Count(controller="memory", file="memory.usage_in_bytes"),
     forks_refused=Count(controller="pids", file="pids.events", key=b"max "),
     cpu_s=Count(controller="cpuacct", file="cpuacct.usage", unit=1e-9),
     weight=Bound("cpu", "cpu.shares", 1024 * WEIGHT),

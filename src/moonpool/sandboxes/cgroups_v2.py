@@ -45,6 +45,7 @@ VERSION = Version(
     bounds=_bounds,
     oom_kills=Count(controller="memory", file="memory.events", key=b"oom_kill "),
     memory_peak=Count(controller="memory", file="memory.peak"),  # since Linux 5.19
+    memory_now=Count(controller="memory", file="memory.current"),
     forks_refused=Count(controller="pids", file="pids.events", key=b"max "),
     cpu_s=Count(controller="cpu", file="cpu.stat", key=b"usage_usec ", unit=1e-6),
     weight=Bound("cpu", "cpu.weight", min(10_000, 100 * WEIGHT)),

@@ -59,6 +59,7 @@ class Version:
     bounds: Callable[[SandboxLimits], Sequence[Bound]]
     oom_kills: Count
     memory_peak: Count
+    memory_now: Count
     forks_refused: Count
     cpu_s: Count
     weight: Bound  # of all sandboxes together, beside what else runs where we run
@@ -86,6 +87,10 @@ class LimitGroup(Protocol):
 
     def cpu_s(self) -> float:
         """Processor time used by every process there ever was in it. Raises OSError, LookupError, ValueError."""
+        ...
+
+    def memory_share(self) -> float:
+        """How much of its memory is used, files included, from 0 to 1. Raises OSError, LookupError, ValueError."""
         ...
 
     def kill(self) -> None:
@@ -117,6 +122,9 @@ class NoGroup:
         return frozenset()
 
     def cpu_s(self) -> float:
+        return 0.0
+
+    def memory_share(self) -> float:
         return 0.0
 
     def kill(self) -> None:
@@ -179,6 +187,11 @@ class ControlGroup:
 
     def cpu_s(self) -> float:
         return self._read(self._version.cpu_s)
+
+    def memory_share(self) -> float:
+        count = self._version.memory_now
+        used = _read_now(self._folders[count.controller], count) or 0.0
+        return used / self.limits.memory_and_disk_bytes_max
 
     def _read(self, count: Count) -> float:
         if (fd := self._fds.get(count)) is None:

@@ -143,6 +143,9 @@ class FakeSandbox:
     def limits_hit(self) -> frozenset[LimitKind] | None:
         return None
 
+    def memory_share(self) -> float | None:
+        return None
+
     def attach(self, sink: GuestSink) -> None:
         previous, self._sink = self._sink, sink
         if isinstance(previous, Backlog):

@@ -75,6 +75,16 @@ class LimitWatch:
             _log.exception("the counters of a sandbox cannot be read; whether it met a limit is not known")
             return None
 
+    def memory_share(self) -> float | None:
+        """How much of its memory is used; None where nobody counts, or where that cannot be read."""
+        if not self._group.counts:
+            return None
+        try:
+            return self._group.memory_share()
+        except _UNREADABLE:
+            _log.exception("the memory of a sandbox cannot be read; how much it uses is not known")
+            return None
+
     def settle(self, outcome: ExitOutcome, cpu_s: float) -> ExitOutcome:
         """Every process is gone: say by which limit, give the group back. `cpu_s`: as the first process's parent saw.
 

@@ -88,6 +88,9 @@ class LinkedSandbox:
     def limits_hit(self) -> frozenset[LimitKind] | None:
         return self._watch.hits()
 
+    def memory_share(self) -> float | None:
+        return None if self.has_ended else self._watch.memory_share()
+
     def attach(self, sink: GuestSink) -> None:
         self._link.attach(sink)
 

@@ -155,6 +155,18 @@ class FileFailed(msgspec.Struct, frozen=True, tag_field="t", tag="file_failed"):
     message: Text = ""
 
 
+class CheckpointDone(msgspec.Struct, frozen=True, tag_field="t", tag="checkpoint_done"):
+    """The order is carried out, or `refused` says why not; `full`: for want of room that earlier ones take.
+
+    `lost`: files that could not be put back.
+    """
+
+    order: RequestId
+    refused: Text = ""
+    full: bool = False
+    lost: Text = ""
+
+
 FileAnswer = FileOpened | FileTaken | FileData | FileEntries | FileDone | FileFailed
 GuestMessage = (
     Ready
@@ -167,6 +179,7 @@ GuestMessage = (
     | Done
     | RecordedNondeterminism
     | Made
+    | CheckpointDone
     | FileAnswer
 )
 
@@ -209,6 +222,22 @@ class ToolResult(msgspec.Struct, frozen=True, tag_field="t", tag="tool_result"):
 
 class Close(msgspec.Struct, frozen=True, tag_field="t", tag="close"):
     """Nothing more will come; end."""
+
+
+class TakeCheckpoint(msgspec.Struct, frozen=True, tag_field="t", tag="checkpoint"):
+    """Keep the state as it is as checkpoint `number`, and forget those in `drop`. The first comes before any code."""
+
+    order: int
+    number: int
+    drop: tuple[int, ...] = ()
+
+
+class RestoreCheckpoint(msgspec.Struct, frozen=True, tag_field="t", tag="restore"):
+    """Put everything back to what it was at checkpoint `number`, which stays; forget those in `drop`."""
+
+    order: int
+    number: int
+    drop: tuple[int, ...] = ()
 
 
 class FilePut(msgspec.Struct, frozen=True, tag_field="t", tag="file_put"):
@@ -299,7 +328,8 @@ class FileDrop(msgspec.Struct, frozen=True, tag_field="t", tag="file_drop"):
 
 FileOpening = FilePut | FileUnpack | FileGet | FileArchive | FileList | FileDelete | FileMkdir
 FileOrder = FileOpening | FilePiece | FileCommit | FileNext | FileDrop
-HostMessage = Execute | NondeterminismLog | Interrupt | ToolResult | Close | FileOrder
+CheckpointOrder = TakeCheckpoint | RestoreCheckpoint
+HostMessage = Execute | NondeterminismLog | Interrupt | ToolResult | Close | CheckpointOrder | FileOrder
 
 _decode_guest = msgspec.json.Decoder(GuestMessage).decode
 _decode_host = msgspec.json.Decoder(HostMessage).decode
@@ -338,6 +368,8 @@ def decode_host(head: bytes) -> HostMessage:
 __all__ = [
     "Bundle",
     "CallRefused",
+    "CheckpointDone",
+    "CheckpointOrder",
     "Close",
     "Display",
     "Done",
@@ -373,6 +405,8 @@ __all__ = [
     "Output",
     "Ready",
     "RecordedNondeterminism",
+    "RestoreCheckpoint",
+    "TakeCheckpoint",
     "ToolCall",
     "ToolResult",
     "check_body",

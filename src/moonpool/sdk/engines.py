@@ -43,6 +43,7 @@ class OpenTenant:
     tenant: Tenant
     approver: Approver
     events: EventApprover  # questions of one execution each
+    key: Hashable  # by which sessions share it
 
 
 class Shared(Generic[_T]):
@@ -115,13 +116,22 @@ async def tenant_for(options: SessionOptions) -> AsyncGenerator[OpenTenant]:
     config = await asyncio.to_thread(options.config, environ)
     how = options.approve if isinstance(options.approve, str) else "events"
     key = (settings, _digest(config), how, _values(environ))
-    async with sharing(key, lambda: _open(settings, config, how, environ)) as opened:
+    async with sharing(key, lambda: _open(settings, config, how, environ, key)) as opened:
         yield opened
+
+
+def same_tenant(opened: OpenTenant) -> AbstractAsyncContextManager[OpenTenant]:
+    """The tenant that another session has open, which must not end before this is entered."""
+
+    def make() -> AbstractAsyncContextManager[OpenTenant]:
+        raise AssertionError("it is open")
+
+    return sharing(opened.key, make)
 
 
 @asynccontextmanager
 async def _open(
-    settings: Settings, config: McpConfig | None, how: str, environ: dict[str, str]
+    settings: Settings, config: McpConfig | None, how: str, environ: dict[str, str], key: Hashable
 ) -> AsyncGenerator[OpenTenant]:
     def make_engine() -> AbstractAsyncContextManager[Engine]:
         return open_engine(settings, environ=environ)
@@ -138,7 +148,7 @@ async def _open(
         tenant = await stack.enter_async_context(
             open_tenant(engine, f"sdk-{next(_IDS)}", config=config, approver=approver, data=engine.data, eagerly=True)
         )
-        yield OpenTenant(tenant=tenant, approver=approver, events=events)
+        yield OpenTenant(tenant=tenant, approver=approver, events=events, key=key)
 
 
 def _terminal(stack: AsyncExitStack, engine: Engine) -> Approver:

@@ -24,7 +24,8 @@ from moonpool.engine.server_request_events import ServerQuestion as HostedQuesti
 from moonpool.features.approvals.events import ApprovalQuestion
 from moonpool.features.approvals.model import ApprovalAnswerError
 from moonpool.sandboxes.shielding import finish
-from moonpool.sdk.engines import tenant_for
+from moonpool.sdk.checkpoints import undone_of
+from moonpool.sdk.engines import same_tenant, tenant_for
 from moonpool.sdk.events import Output, approval_fields, call_event, question_fields
 from moonpool.sdk.results import Result, Usage, result_of
 from moonpool.sdk.transfers import put
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from moonpool.engine.files.service import SessionFiles
     from moonpool.engine.server_request_events import QuestionKind
     from moonpool.engine.sessions import Session
+    from moonpool.pipeline.caller_grant import CallerGrant
+    from moonpool.sdk.checkpoints import Checkpoint, Undone
     from moonpool.sdk.engines import OpenTenant
     from moonpool.sdk.events import ApprovalFields, Progress, QuestionFields, ToolCallEnded, ToolCallStarted
     from moonpool.sdk.options import SessionOptions
@@ -98,12 +101,15 @@ class HostedSession:
     async def _open(self) -> None:
         async with AsyncExitStack() as stack:
             opened = await stack.enter_async_context(tenant_for(self._options))
-            self._session = _kernel_of(opened)
-            stack.push_async_callback(self._close_kernel)
-            self._catalog = CurrentCatalog(opened.tenant.tool_registry, opened.tenant.vectors)
-            stack.push_async_callback(self._catalog.close)
+            await self._begin(stack, opened, self._kernel_of(opened))
             await self._put_files()
             self._stack, self._opened = stack.pop_all(), opened
+
+    async def _begin(self, stack: AsyncExitStack, opened: OpenTenant, session: Session) -> None:
+        self._session = session
+        stack.push_async_callback(self._close_kernel)
+        self._catalog = CurrentCatalog(opened.tenant.tool_registry, opened.tenant.vectors)
+        stack.push_async_callback(self._catalog.close)
 
     async def close(self) -> None:
         """End the code that runs, the kernel, and what no other session uses. Idempotent."""
@@ -121,7 +127,7 @@ class HostedSession:
         """A new kernel: variables and files are gone; files given to the session are there again."""
         await self.open()
         assert self._opened is not None
-        before, self._session = self._session, _kernel_of(self._opened)
+        before, self._session = self._session, self._kernel_of(self._opened)
         assert before is not None
         before.interrupt(at_once=True)
         await finish(before.close())
@@ -140,6 +146,42 @@ class HostedSession:
         assert self._session is not None
         for path, content in (self._options.files or {}).items():
             await put(self._session.files, path, content, replace=True)
+
+    def _kernel_of(self, opened: OpenTenant) -> Session:
+        return opened.tenant.runtime.session(_grant_of(opened), checkpoints=self._options.checkpoints)
+
+    # --- checkpoints
+
+    @property
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """Those that are kept, the oldest first."""
+        return () if self._session is None else self._session.checkpoints.kept
+
+    async def checkpoint(self, name: str) -> Checkpoint:
+        """Keep the state as it is."""
+        return await (await self._kernel()).checkpoints.take(name)
+
+    async def undo(self, n: int, to: Checkpoint | None) -> Undone:
+        """Go back."""
+        return undone_of(await (await self._kernel()).checkpoints.undo(n, to=to))
+
+    async def fork(self) -> HostedSession:
+        """Another session that begins with the state of this one."""
+        session = await (await self._kernel()).checkpoints.fork()
+        assert self._opened is not None
+        forked = HostedSession(self.thread, self._options, self.types, self._caller)
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(forked.close)
+            opened = await forked._stack.enter_async_context(same_tenant(self._opened))
+            await forked._begin(forked._stack, opened, session)
+            forked._opened = opened
+            stack.pop_all()
+        return forked
+
+    async def _kernel(self) -> Session:
+        await self.open()
+        assert self._session is not None
+        return self._session
 
     # --- executions
 
@@ -354,12 +396,11 @@ class _Answers:
             await question.deny("the application's approve function gave no answer")
 
 
-def _kernel_of(opened: OpenTenant) -> Session:
-    tenant, approver = opened.tenant, opened.approver
-    grant = tenant.caller_grant
+def _grant_of(opened: OpenTenant) -> CallerGrant:
+    grant, approver = opened.tenant.caller_grant, opened.approver
     if isinstance(approver, TerminalApprover):
         grant = answered_by(grant, lambda: TerminalForms(approver.terminal, name=approver.name))
-    return tenant.runtime.session(grant)
+    return grant
 
 
 async def _interruptible(session: Session, request: CodeRequest) -> Envelope:

@@ -77,6 +77,7 @@ class SessionOptions:
     approve: Approve = None
     files: Mapping[str, FileContent] | None = None
     limits: Limits | None = None
+    checkpoints: bool = False
 
     def check(self) -> None:
         """Raise InputError for what cannot be meant, before anything is opened."""

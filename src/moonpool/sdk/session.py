@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
     from moonpool.engine.files.service import FileEntry, SessionFiles
     from moonpool.engine.server_request_events import QuestionKind
+    from moonpool.sdk.checkpoints import Checkpoint, Undone
     from moonpool.sdk.options import FileContent, Limits, Servers
     from moonpool.sdk.results import Usage
     from moonpool.sdk.runtime_thread import Call
@@ -45,8 +46,9 @@ class Session:
     Used from any event loop, and from several: executions run one after the other, in the order of their calls.
     """
 
-    def __init__(self, options: SessionOptions) -> None:
-        self._handle = SessionHandle(options, _TYPES, lambda: partial(in_loop, asyncio.get_running_loop()))
+    def __init__(self, options: SessionOptions, *, handle: SessionHandle | None = None) -> None:
+        self._options = options
+        self._handle = handle or SessionHandle(options, _TYPES, lambda: partial(in_loop, asyncio.get_running_loop()))
         self.files = Files(self._handle)
         self.tools = Tools(self._handle)
 
@@ -104,6 +106,36 @@ class Session:
     async def reset(self) -> None:
         """Begin anew: variables and files are gone; the `files` given to the session are there again."""
         await self._handle.call(HostedSession.reset).wait()
+
+    async def checkpoint(self, name: str) -> Checkpoint:
+        """Keep variables and `/workspace` as they are, under a name; up to 10 stay until the session ends.
+
+        Executions need none: the state before each of the last 20 is kept. Raises CheckpointError where it cannot be,
+        as while the code has other threads, processes or sockets; InputError for a session without `checkpoints`.
+        """
+        return await self._handle.call(lambda hosted: hosted.checkpoint(name)).wait()
+
+    @property
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """The states to which `undo` can go back, the oldest first. Raises InputError without `checkpoints`."""
+        return self._handle.checkpoints
+
+    async def undo(self, n: int = 1, *, to: Checkpoint | None = None) -> Undone:
+        """Put variables and `/workspace` back to before the last `n` executions, or to a checkpoint.
+
+        Later checkpoints are gone. Waits until what runs has ended. Processes that the undone code left are ended. Tool
+        calls are not undone: the answer lists them. Raises CheckpointError, and the state is as it was; InputError.
+        """
+        return await self._handle.call(lambda hosted: hosted.undo(n, to)).wait()
+
+    async def fork(self) -> Session:
+        """Another session that begins with the state of this one. Close it, too.
+
+        Both share one sandbox and its limits, run one at a time, and end together when the sandbox does. Raises
+        CheckpointError, InputError.
+        """
+        forked = await self._handle.call(HostedSession.fork).wait()
+        return Session(self._options, handle=self._handle.forked(forked))
 
     async def close(self) -> None:
         """End the session and what runs in it. Closing twice is fine."""
@@ -226,6 +258,7 @@ def session(
     approve: Approve = None,
     files: Mapping[str, FileContent] | None = None,
     limits: Limits | None = None,
+    checkpoints: bool = False,
 ) -> Session:
     """A session in a sealed sandbox: `async with moonpool.session() as s: ...`.
 
@@ -234,6 +267,7 @@ def session(
     that policy asks about: a function of the `ApprovalRequest`, plain or async, that returns True, False, or why not;
     `"ask"` asks at the terminal, `"queue"` waits for `moonpool approvals`. `files` are put into `/workspace` before the
     first execution. `limits` are of this session. What is not given stands in the settings (`MOONPOOL_...`).
+    With `checkpoints` the session can be undone and forked, which costs each execution some milliseconds and memory.
 
     Raises InputError; what opening it meets is raised by its first use.
     """
@@ -245,6 +279,7 @@ def session(
             approve=approve,
             files=files,
             limits=limits,  # pyright: ignore[reportArgumentType]
+            checkpoints=checkpoints,
         )
     )
 

@@ -14,6 +14,7 @@ from moonpool.sdk.runtime_thread import RuntimeThread
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from moonpool.sdk.checkpoints import Checkpoint
     from moonpool.sdk.hosted_session import Caller, EventTypes, HostedStream
     from moonpool.sdk.options import SessionOptions
     from moonpool.sdk.runtime_thread import Call
@@ -53,6 +54,17 @@ class SessionHandle:
             return await work(hosted)
 
         return thread.call(opened)
+
+    @property
+    def checkpoints(self) -> tuple[Checkpoint, ...]:
+        """Those that are kept, the oldest first."""
+        return () if self._reached is None else self._reached[1].checkpoints
+
+    def forked(self, hosted: HostedSession) -> SessionHandle:
+        """A handle of a session that was forked from this one."""
+        handle = SessionHandle(self._options, self._types, self._caller)
+        handle._reached = RuntimeThread.join(), hosted
+        return handle
 
     def interrupt(self) -> None:
         """Interrupt the code that runs now, if any. Returns at once."""

@@ -145,6 +145,11 @@ class Interpreter:
                 main.exception()  # retrieved, so that the loop does not report it a second time
             raise
 
+    @property
+    def own_loop(self) -> "asyncio.AbstractEventLoop | None":
+        """The loop, if there is one."""
+        return self._loop
+
     def loop(self) -> "asyncio.AbstractEventLoop":
         """The kernel's event loop, which lives as long as the session; another if an interrupt broke it."""
         if self._loop is None or self._loop.is_closed() or self._loop.is_running():

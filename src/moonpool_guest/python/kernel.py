@@ -5,6 +5,7 @@ It is PID 1 of its sandbox, so it reaps orphans between executions, and it keeps
 """
 
 import _thread
+import asyncio
 import builtins
 import faulthandler
 import importlib
@@ -21,6 +22,7 @@ from typing import Any
 
 from moonpool_guest import companion, files, toolcalls
 from moonpool_guest.channel import ChannelGoneError, GuestChannel
+from moonpool_guest.checkpoints import twins
 from moonpool_guest.files import made
 from moonpool_guest.python import (
     finding,
@@ -140,6 +142,7 @@ class Kernel:
         self._companions: dict[str, companion.Companion] = {}
         self._companion: companion.Companion | None = None  # the one that runs code now
         self._recorder = NondeterminismRecorder()
+        self._twins = twins.Twins(self._channel, self._move, self._loops)
         nesting.settle_interrupt[:] = [self._channel.hold.settle]
         signal.signal(signal.SIGINT, self._on_interrupt)
         sys.unraisablehook = self._on_unraisable
@@ -168,10 +171,20 @@ class Kernel:
                     self._recorder.take(head["run"], body)
                 elif head["t"] in files.ORDERS:
                     files.serve(self._channel, head, body)
+                elif head["t"] in twins.ORDERS:
+                    self._twins.serve(head)
                 elif head["t"] == "close":
                     return
             except ChannelGoneError:
                 return
+
+    def _move(self) -> None:
+        """This process was forked from the one that was the kernel, and is it now."""
+        self._pid = os.getpid()
+
+    def _loops(self) -> "list[asyncio.AbstractEventLoop]":
+        loops = [self._interpreter.own_loop, *(one.own_loop for one in self._companions.values())]
+        return [loop for loop in loops if loop is not None and not loop.is_closed()]
 
     def end(self) -> None:
         """Close what it has open, in a process that lives on."""

@@ -73,6 +73,7 @@ class RunStart:
     tools: ToolSnapshot
     context: CallContext  # whose `identity` the run has
     inputs: tuple[RecordedInput, ...]
+    was_put_back: bool = False  # it does not follow from the executions before it
 
 
 class Recorder:
@@ -112,6 +113,8 @@ class Recorder:
         return part
 
     def _header(self, start: RunStart, at: str, shared: str) -> RunHeader:
+        if start.was_put_back:
+            raise NotReplayable("its session was put back to an earlier checkpoint, or changed branches, before it")
         code, identity = start.code.decode(), start.context.identity
         if self._redactor.text(code, Counter()) != code:
             raise NotReplayable(
