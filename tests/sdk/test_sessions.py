@@ -208,8 +208,9 @@ async def test_bad_code_is_one_clear_error(face: Coroutines | PlainCalls) -> Non
         ):
             with pytest.raises(moonpool.InputError, match=problem):
                 await s.run(code)
-        with pytest.raises(moonpool.InputError, match="timeout"):
-            await s.run("1", timeout=-1)
+        for seconds in (-1, "3", True):
+            with pytest.raises(moonpool.InputError, match="timeout"):
+                await s.run("1", timeout=seconds)
         with pytest.raises(moonpool.InputError, match="cobol"):
             await s.run("1", language="cobol")
         with pytest.raises(moonpool.InputError, match="questions must be"):
