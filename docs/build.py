@@ -24,6 +24,7 @@ _GROUPS = {
         "Output", "ToolCallStarted", "ToolCallEnded", "Progress", "ApprovalRequest", "ServerQuestion", "Display",
     ),
     "Results": ("Result", "ExecutionError", "File", "FileEntry", "Tool", "Usage"),
+    "Checkpoints": ("Checkpoint", "Undone", "UndoneCall", "CheckpointError"),
     "Errors": (
         "MoonpoolError", "InputError", "ConfigError", "HostUnfitError", "ExecutionFailedError", "ApprovalAnswerError",
         "FileTransferError", "LocalFileError",

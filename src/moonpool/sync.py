@@ -122,7 +122,8 @@ class Session:
     def run(self, code: str, *, timeout: float | None = None, language: str = PYTHON) -> Result:
         """Run code to its end; see `moonpool.Session.run`. Ctrl-C interrupts the code."""
         request = code_request(code, timeout=timeout, language=language)
-        return self._handle.call(lambda hosted: hosted.run(request)).result()
+        caller = self._handle.caller()
+        return self._handle.call(lambda hosted: hosted.run(request, caller)).result()
 
     def stream(
         self,
@@ -134,7 +135,7 @@ class Session:
     ) -> Stream:
         """Run code and yield its events, the `Result` last; see `moonpool.Session.stream`."""
         request, kinds = code_request(code, timeout=timeout, language=language), checked_kinds(questions)
-        return Stream(StreamHandle(self._handle, lambda hosted: hosted.stream(request, kinds)))
+        return Stream(StreamHandle(self._handle, lambda hosted, caller: hosted.stream(request, kinds, caller)))
 
     @property
     def usage(self) -> Usage:
@@ -186,6 +187,9 @@ class Stream:
             raise StopIteration
         try:
             event = self._handle.next().result()
+        except KeyboardInterrupt:
+            self.close()
+            raise
         except Exception:
             self._handle.over = True
             raise

@@ -7,7 +7,9 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+import threading
+from contextlib import AsyncExitStack
+from pathlib import Path
 
 import anyio
 import pytest
@@ -16,9 +18,6 @@ import moonpool
 from apps import DATA, fixture_server
 from process_tree import alive, descendants_of
 from waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.anyio
 
@@ -108,14 +107,106 @@ async def test_a_question_that_nobody_reads_any_more_is_refused() -> None:
             await event.approve()
 
 
+async def test_a_cancelled_read_ends_the_stream() -> None:
+    async with moonpool.session() as s:
+        stream = s.stream("x = 1\nprint('on', flush=True)\nimport time; time.sleep(600)")
+        await anext(stream)
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0):
+                await anext(stream)
+        with anyio.fail_after(60):
+            assert (await s.run("x")).data == 1
+
+
+def test_a_function_answers_in_the_loop_of_its_execution() -> None:
+    async def approve(_: moonpool.ApprovalRequest) -> bool:
+        loops.append(asyncio.get_running_loop())
+        return True
+
+    async def call() -> object:
+        loops.append(asyncio.get_running_loop())
+        return (await s.run(CALL)).data
+
+    loops: list[object] = []
+    s = moonpool.session(servers=ECHO, approve=approve)
+    assert [asyncio.run(call()), asyncio.run(call())] == ["hi", "hi"]
+    assert (loops[0], loops[2]) == (loops[1], loops[3])
+    asyncio.run(s.close())
+
+
+def test_functions_that_never_answer_hold_up_no_end() -> None:
+    asked = threading.Semaphore(0)
+    release = threading.Event()
+    returned: list[object] = []
+
+    def approve(_: object) -> bool:
+        asked.release()
+        returned.append(release.wait(20))
+        return True
+
+    def interrupt() -> None:
+        for _ in range(8):
+            asked.acquire()
+        s.interrupt()
+
+    calls = "import asyncio\nfrom servers.echo import text\nawait asyncio.gather(*(text(text='a') for _ in range(8)))"
+    with moonpool.sync.session(servers=ECHO, approve=approve) as s:
+        threading.Thread(target=interrupt, daemon=True).start()
+        assert s.run(calls).error.type == "Cancelled"  # pyright: ignore[reportOptionalMemberAccess]
+    assert not returned
+    release.set()
+
+
+def test_a_function_that_ends_its_thread_refuses_the_call() -> None:
+    with moonpool.sync.session(servers=ECHO, approve=lambda _: sys.exit(1)) as s:
+        assert "failed (SystemExit)" in s.run(CALL).check().data  # pyright: ignore[reportOperatorIssue]
+        assert s.run("1").data == 1
+
+
+async def test_a_session_reads_the_policy_as_its_file_is_then(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    said: list[object] = []
+    async with AsyncExitStack() as stack:  # the first is open still when the second is opened
+        for verdict in ("allow", "deny"):
+            policy.write_text(f'version = 1\n[[rule]]\nid = "r"\nverdict = "{verdict}"\n', encoding="utf-8")
+            servers = {"echo": fixture_server("echo.py", allow=["*"])}
+            s = await stack.enter_async_context(moonpool.session(servers=servers, policy=policy))
+            said.append((await s.run(CALL)).data)
+    assert said[0] == "hi"
+    assert "policy" in str(said[1])
+
+
+def test_a_session_that_nothing_refers_to_ends() -> None:
+    before = descendants_of(os.getpid())
+    s = moonpool.sync.session(servers=ECHO, approve=lambda _: True)
+    assert s.run(CALL).data == "hi"
+    servers = {pid for pid in descendants_of(os.getpid()) - before if b"echo.py" in _command(pid)}
+    assert servers
+    with pytest.warns(ResourceWarning, match="not closed"):
+        del s
+    wait_until(lambda: not alive(servers), within_s=60)
+
+
+def _command(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 @pytest.mark.parametrize("end", ["forgotten", "interrupted", "killed"])
 def test_a_process_leaves_nothing_behind(end: str, tmp_path: Path) -> None:
-    code = "import moonpool, sys, threading\ns = moonpool.sync.session()\nprint(s.run('6*7').data, flush=True)\n" + (
-        "" if end == "forgotten" else "s.run('import time; time.sleep(600)')\n"
+    code = "import moonpool, os\ns = moonpool.sync.session()\nprint(s.run('6*7').data, flush=True)\n" + (
+        "if not os.fork():\n    s.close(); os._exit(0)\nassert os.wait()[1] == 0  # a child leaves it alone"
+        if end == "forgotten"
+        else "s.run('import time; time.sleep(600)')\n"
     )
     environ = {**os.environ, "MOONPOOL_DATA_DIR": str(DATA)}
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, env=environ, cwd=tmp_path) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environ, cwd=tmp_path
+    ) as process:
         assert process.stdout is not None
+        assert process.stderr is not None
         assert process.stdout.readline() == b"42\n"
         children = descendants_of(process.pid)
         if end == "interrupted":
@@ -123,4 +214,6 @@ def test_a_process_leaves_nothing_behind(end: str, tmp_path: Path) -> None:
         elif end == "killed":
             process.kill()
         assert (process.wait(60) == 0) == (end == "forgotten")
+        complaint = process.stderr.read().strip().split(b"\n")[-1]
+        assert complaint == (b"KeyboardInterrupt" if end == "interrupted" else b"")
     wait_until(lambda: not alive(children), within_s=60)

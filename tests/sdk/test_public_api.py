@@ -65,3 +65,7 @@ def test_importing_it_imports_nothing_that_is_not_used() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, timeout=60)
     assert done.stdout == b"[]\n"
     assert set(dir(moonpool)) == set(moonpool.__all__)
+
+
+def test_type_checkers_of_applications_read_the_types() -> None:
+    assert Path(moonpool.__file__).with_name("py.typed").is_file()

@@ -115,6 +115,10 @@ async def test_files_go_in_and_come_out(face: Coroutines | PlainCalls, tmp_path:
         assert await s.files.read("a/b.txt") == b"text"  # what was given is there again
 
 
+def _cancelled(_: object) -> bool:
+    raise asyncio.CancelledError
+
+
 @pytest.mark.parametrize(
     ("answer", "outcome"),
     [
@@ -122,6 +126,7 @@ async def test_files_go_in_and_come_out(face: Coroutines | PlainCalls, tmp_path:
         pytest.param(lambda _: "not today", "not today", id="no, and why"),
         pytest.param(lambda _: None, "ApprovalRejected", id="no"),
         pytest.param(lambda _: 1 / 0, "failed (ZeroDivisionError)", id="raises"),
+        pytest.param(_cancelled, "failed (CancelledError)", id="is cancelled"),
         pytest.param(lambda _: 7, "gave no answer", id="no answer"),
         pytest.param(None, "nobody answers", id="nobody"),
     ],
@@ -145,6 +150,15 @@ async def test_requests_come_as_events_and_are_answered_once(face: Coroutines | 
             assert kinds[-1] == "Result"
             assert event.data == "hi" if approved else "why not" in event.data
             assert [kind for kind in kinds if kind.startswith("ToolCall")] == ["ToolCallStarted", "ToolCallEnded"]
+
+
+async def test_a_yes_without_a_person_refuses_what_policy_keeps_for_one(
+    face: Coroutines | PlainCalls, tmp_path: Path
+) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text('version = 1\n[[rule]]\nid = "r"\nverdict = "human_only"\n', encoding="utf-8")
+    async with face.session(servers=ECHO, policy=policy, approve=lambda _: True) as s:
+        assert "named none" in (await s.run(CALL)).check().data
 
 
 async def test_tools_can_be_searched_and_read(face: Coroutines | PlainCalls) -> None:
@@ -194,8 +208,9 @@ async def test_bad_code_is_one_clear_error(face: Coroutines | PlainCalls) -> Non
         ):
             with pytest.raises(moonpool.InputError, match=problem):
                 await s.run(code)
-        with pytest.raises(moonpool.InputError, match="timeout"):
-            await s.run("1", timeout=-1)
+        for seconds in (-1, "3", True):
+            with pytest.raises(moonpool.InputError, match="timeout"):
+                await s.run("1", timeout=seconds)
         with pytest.raises(moonpool.InputError, match="cobol"):
             await s.run("1", language="cobol")
         with pytest.raises(moonpool.InputError, match="questions must be"):

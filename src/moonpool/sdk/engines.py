@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from moonpool.bootstrap import open_engine, open_tenant
+from moonpool.configuration.policies import policy_in_force
 from moonpool.configuration.server_config import resolved_key
 from moonpool.core.errors import InputError
 from moonpool.core.json import digest_json
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from moonpool.bootstrap import Engine, Tenant
     from moonpool.configuration.servers import McpConfig
     from moonpool.pipeline.approval import Approver
+    from moonpool.policy import Policy
     from moonpool.sdk.options import SessionOptions
     from moonpool.settings import Settings
 
@@ -115,8 +117,9 @@ async def tenant_for(options: SessionOptions) -> AsyncGenerator[OpenTenant]:
     settings = await asyncio.to_thread(options.settings, environ)
     config = await asyncio.to_thread(options.config, environ)
     how = options.approve if isinstance(options.approve, str) else "events"
-    key = (settings, _digest(config), how, _values(environ))
-    async with sharing(key, lambda: _open(settings, config, how, environ, key)) as opened:
+    policy = await asyncio.to_thread(policy_in_force, settings, config)  # as its file is now
+    key = (settings, policy.digest, _digest(config), how, _values(environ))
+    async with sharing(key, lambda: _open(settings, policy, config, how, environ, key)) as opened:
         yield opened
 
 
@@ -131,7 +134,7 @@ def same_tenant(opened: OpenTenant) -> AbstractAsyncContextManager[OpenTenant]:
 
 @asynccontextmanager
 async def _open(
-    settings: Settings, config: McpConfig | None, how: str, environ: dict[str, str], key: Hashable
+    settings: Settings, policy: Policy, config: McpConfig | None, how: str, environ: dict[str, str], key: Hashable
 ) -> AsyncGenerator[OpenTenant]:
     def make_engine() -> AbstractAsyncContextManager[Engine]:
         return open_engine(settings, environ=environ)
@@ -146,7 +149,15 @@ async def _open(
         elif how == "ask":
             approver = _terminal(stack, engine)
         tenant = await stack.enter_async_context(
-            open_tenant(engine, f"sdk-{next(_IDS)}", config=config, approver=approver, data=engine.data, eagerly=True)
+            open_tenant(
+                engine,
+                f"sdk-{next(_IDS)}",
+                config=config,
+                approver=approver,
+                policy=policy,
+                data=engine.data,
+                eagerly=True,
+            )
         )
         yield OpenTenant(tenant=tenant, approver=approver, events=events, key=key)
 

@@ -10,10 +10,12 @@ import asyncio
 import codecs
 import inspect
 import logging
+import threading
 from collections import deque
+from concurrent.futures import Future
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from moonpool.core.calls import CallEnded, CallProgress, CallStarted
 from moonpool.core.errors import InputError, MoonpoolError
@@ -69,9 +71,9 @@ class EventTypes:
 class HostedSession:
     """One session: its options, its tenant once it is open, its kernel."""
 
-    def __init__(self, thread: RuntimeThread, options: SessionOptions, types: EventTypes, caller: Caller) -> None:
+    def __init__(self, thread: RuntimeThread, options: SessionOptions, types: EventTypes) -> None:
         self.thread, self.types = thread, types
-        self._options, self._caller = options, caller
+        self._options = options
         self._stack = AsyncExitStack()
         self._opening: asyncio.Task[None] | None = None
         self._opened: OpenTenant | None = None
@@ -169,7 +171,7 @@ class HostedSession:
         """Another session that begins with the state of this one."""
         session = await (await self._kernel()).checkpoints.fork()
         assert self._opened is not None
-        forked = HostedSession(self.thread, self._options, self.types, self._caller)
+        forked = HostedSession(self.thread, self._options, self.types)
         async with AsyncExitStack() as stack:
             stack.push_async_callback(forked.close)
             opened = await forked._stack.enter_async_context(same_tenant(self._opened))
@@ -185,14 +187,14 @@ class HostedSession:
 
     # --- executions
 
-    async def run(self, request: CodeRequest) -> Result:
-        """Run code to its end. Raises what keeps code from running at all."""
+    async def run(self, request: CodeRequest, caller: Caller) -> Result:
+        """Run code to its end; `caller` calls the application's function. Raises what keeps code from running."""
         request = self._as_read_here(request)
         if self._asks_elsewhere:
             await self.open()
             assert self._session is not None
             return self._done(await _interruptible(self._session, request))
-        stream = await self.stream(request, questions=(), answer_all=True)
+        stream = await self.stream(request, (), caller, answer_all=True)
         try:
             while True:
                 event = await stream.next()
@@ -203,7 +205,7 @@ class HostedSession:
             await stream.close()
 
     async def stream(
-        self, request: CodeRequest, questions: Collection[QuestionKind], *, answer_all: bool = False
+        self, request: CodeRequest, questions: Collection[QuestionKind], caller: Caller, *, answer_all: bool = False
     ) -> HostedStream:
         """Begin code whose events are read one by one. `answer_all`: no question is left to the reader."""
         await self.open()
@@ -213,9 +215,9 @@ class HostedSession:
         approve = self._options.approve
         answer: Callable[[ApprovalQuestion], None] | None = None
         if callable(approve):
-            answer = _Answers(self, approve).begin
+            answer = _Answers(self, approve, caller).begin
         elif answer_all:
-            answer = _Answers(self, None).begin
+            answer = _Answers(self, None, caller).begin
         stream = HostedStream(self, self._session, answer)
         await stream.begin(request, self._opened, questions)
         return stream
@@ -234,10 +236,6 @@ class HostedSession:
         return result
 
     done = _done
-
-    async def decide(self, function: Callable[[Any], Any], request: object) -> object:
-        """What the application's function says of a request; it runs where the application's functions run."""
-        return await self._caller(lambda: function(request))
 
     # --- files and tools
 
@@ -357,8 +355,8 @@ class HostedStream:
 class _Answers:
     """Has the application's function answer questions, several at a time; without one, refuses them."""
 
-    def __init__(self, hosted: HostedSession, function: Callable[[Any], Any] | None) -> None:
-        self._hosted, self._function = hosted, function
+    def __init__(self, hosted: HostedSession, function: Callable[[Any], Any] | None, caller: Caller) -> None:
+        self._hosted, self._function, self._caller = hosted, function, caller
         self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, question: ApprovalQuestion) -> None:
@@ -370,18 +368,25 @@ class _Answers:
     async def _settle(self, question: ApprovalQuestion) -> None:
         try:
             await self._answer(question)
-        except ApprovalAnswerError as error:  # too late, or the function has answered it itself
+        except ApprovalAnswerError as error:
             _log.debug("%s", error)
+            if question.is_open:  # else it is too late, or the function has answered it itself
+                with suppress(ApprovalAnswerError):
+                    await question.deny("policy wants a person to answer, and the approve function named none")
 
     async def _answer(self, question: ApprovalQuestion) -> None:
-        if self._function is None:
+        function = self._function
+        if function is None:
             await question.deny(_NOBODY)
             return
         hosted = self._hosted
         request = hosted.types.request(**approval_fields(question, hosted.thread))
         try:
-            said = await hosted.decide(self._function, request)
-        except Exception as error:  # noqa: BLE001  whatever the application raises is no yes
+            said = await self._caller(lambda: function(request))
+        except BaseException as error:  # whatever the application raises is no yes, and none ends this thread
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
             _log.exception("the approve function of the session failed")
             await question.deny(f"the application's approve function failed ({type(error).__name__})")
             return
@@ -392,7 +397,10 @@ class _Answers:
         elif said is False or said is None or isinstance(said, str):
             await question.deny(said or "")
         else:
-            _log.error("the approve function of the session returned %s; return True, False or why not", type(said))
+            _log.error(
+                "the approve function of the session returned %s; return True, False or why not",
+                type(cast("object", said)),
+            )
             await question.deny("the application's approve function gave no answer")
 
 
@@ -438,12 +446,29 @@ async def in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], Any]) 
         said = function()
         return await said if inspect.isawaitable(said) else said
 
-    return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(call(), loop))
+    calling = call()
+    try:
+        said = asyncio.run_coroutine_threadsafe(calling, loop)
+    except RuntimeError:  # the loop is closed
+        calling.close()
+        raise
+    return await asyncio.wrap_future(said)
 
 
 async def in_a_thread(function: Callable[[], Any]) -> Any:
     """Call a function of the application in a thread of its own."""
-    said = await asyncio.to_thread(function)
+    outcome: Future[Any] = Future()
+
+    def call() -> None:
+        outcome.set_running_or_notify_cancel()  # from here on nobody can cancel it
+        try:
+            outcome.set_result(function())
+        except BaseException as error:  # noqa: BLE001  raised where it is awaited
+            outcome.set_exception(error)
+
+    # not one of the loop's few threads: functions that take long would hold them all, and exits wait for those
+    threading.Thread(target=call, name="moonpool approve", daemon=True).start()
+    said = await asyncio.wrap_future(outcome)
     if inspect.isawaitable(said):
         close = getattr(said, "close", None)
         if close is not None:

@@ -18,6 +18,8 @@ def code_request(code: str, *, timeout: float | None, language: str = PYTHON) ->
     given = cast("object", code)
     if not isinstance(given, str):
         raise InputError(f"the code is {type(given).__name__}; give it as a string")
+    if not isinstance(cast("object", timeout), int | float | None) or isinstance(timeout, bool):
+        raise InputError(f"the timeout must be seconds, a number or None, not {timeout!r}")
     return CodeRequest(
         code=given,  # pyright: ignore[reportArgumentType]  it takes a string
         timeout_s=timeout,

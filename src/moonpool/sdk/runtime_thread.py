@@ -10,7 +10,6 @@ INVARIANT: `Call` ends only when its work has ended in the thread, cancelled or 
 from __future__ import annotations
 
 import asyncio
-import atexit
 import os
 import threading
 from concurrent.futures import Future
@@ -63,7 +62,7 @@ class Call(Generic[_T]):
             return self._future.result()
         except KeyboardInterrupt:
             self.cancel()
-            with suppress(Exception):
+            with suppress(Exception, asyncio.CancelledError):
                 self._future.result()
             raise
 
@@ -95,7 +94,8 @@ class RuntimeThread:
     """The one of this process. Sessions `join` it and `leave` it."""
 
     _current: ClassVar[RuntimeThread | None] = None
-    _lock: ClassVar[threading.Lock] = threading.Lock()
+    _lock: ClassVar[threading.RLock] = threading.RLock()
+    _exit_is_heard: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -123,7 +123,10 @@ class RuntimeThread:
     def start(self) -> None:
         """Start the thread. Sessions that are open still at the exit of the process are closed then."""
         self._thread.start()
-        atexit.register(self._close_all)
+        if not RuntimeThread._exit_is_heard:
+            # `atexit` is too late: Python has ended the threads that closing needs by then
+            threading._register_atexit(RuntimeThread._at_exit)  # noqa: SLF001  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+            RuntimeThread._exit_is_heard = True
 
     def leave(self) -> None:
         """One user less. The thread ends with the last."""
@@ -133,7 +136,6 @@ class RuntimeThread:
                 return
             if RuntimeThread._current is self:
                 RuntimeThread._current = None
-        atexit.unregister(self._close_all)
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self.loop.stop)
 
@@ -144,6 +146,20 @@ class RuntimeThread:
         if threading.current_thread() is self._thread:
             raise InputError("a session cannot be used from the thread that serves it; use it from the application's")
         return Call(self.loop, work)
+
+    def begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> Call[None] | None:
+        """Begin `work` that nobody waits for, as finalizers do in whichever thread they run; None in a forked child."""
+        return Call(self.loop, work) if self.is_here else None
+
+    @classmethod
+    def _at_exit(cls) -> None:
+        if cls._current is not None:
+            cls._current._close_all()  # noqa: SLF001
+
+    @classmethod
+    def forget(cls) -> None:
+        """In a child that was just forked: another thread of the parent may have held the lock."""
+        cls._lock, cls._current = threading.RLock(), None
 
     def _close_all(self) -> None:
         """Close the sessions that are open still. Blocking, at most `EXIT_S`; for the exit of the process."""
@@ -167,6 +183,9 @@ class RuntimeThread:
             self.loop.run_until_complete(self.loop.shutdown_default_executor())
         finally:
             self.loop.close()
+
+
+os.register_at_fork(after_in_child=RuntimeThread.forget)
 
 
 async def _awaited(future: asyncio.Future[_T]) -> _T:

@@ -75,7 +75,8 @@ class Session:
         and files stay. Raises InputError for code that cannot be run, and what opening the session raises.
         """
         request = code_request(code, timeout=timeout, language=language)
-        return await self._handle.call(lambda hosted: hosted.run(request)).wait()
+        caller = self._handle.caller()
+        return await self._handle.call(lambda hosted: hosted.run(request, caller)).wait()
 
     def stream(
         self,
@@ -92,7 +93,7 @@ class Session:
         `ServerQuestion`; others are declined. Leaving the iteration early interrupts the code. Raises InputError.
         """
         request, kinds = code_request(code, timeout=timeout, language=language), checked_kinds(questions)
-        return Stream(StreamHandle(self._handle, lambda hosted: hosted.stream(request, kinds)))
+        return Stream(StreamHandle(self._handle, lambda hosted, caller: hosted.stream(request, kinds, caller)))
 
     @property
     def usage(self) -> Usage:
@@ -156,6 +157,9 @@ class Stream:
             raise StopAsyncIteration
         try:
             event = await self._handle.next().wait()
+        except asyncio.CancelledError:
+            await self.aclose()  # as a generator is over then; the event that it waited for may be lost
+            raise
         except Exception:
             self._handle.over = True
             raise

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -26,11 +27,11 @@ class SessionHandle:
     """Reaches one session in the runtime's thread, which its first use opens."""
 
     def __init__(self, options: SessionOptions, types: EventTypes, caller: Callable[[], Caller]) -> None:
-        """`caller` is asked at the first use for how functions of the application are called. Raises InputError."""
-        options.check()
-        self._options, self._types, self._caller = options, types, caller
-        self._lock = threading.Lock()
+        """`caller` is asked at each execution for how functions of the application are called. Raises InputError."""
         self._reached: tuple[RuntimeThread, HostedSession] | None = None
+        options.check()
+        self._options, self._types, self.caller = options, types, caller
+        self._lock = threading.Lock()
         self._closed = False
 
     @property
@@ -44,9 +45,8 @@ class SessionHandle:
             if self._reached is None:
                 if self._closed:
                     raise InputError("this session is closed; open another one")
-                caller = self._caller()
                 thread = RuntimeThread.join()
-                self._reached = thread, HostedSession(thread, self._options, self._types, caller)
+                self._reached = thread, HostedSession(thread, self._options, self._types)
             thread, hosted = self._reached
 
         async def opened() -> _T:
@@ -62,7 +62,7 @@ class SessionHandle:
 
     def forked(self, hosted: HostedSession) -> SessionHandle:
         """A handle of a session that was forked from this one."""
-        handle = SessionHandle(self._options, self._types, self._caller)
+        handle = SessionHandle(self._options, self._types, self.caller)
         handle._reached = RuntimeThread.join(), hosted
         return handle
 
@@ -78,28 +78,40 @@ class SessionHandle:
         with self._lock:
             reached, self._reached = self._reached, None
             self._closed = self._closed or for_good
-        if reached is None:
+        if reached is None or not reached[0].is_here:  # in a forked child it is the parent's
             return None
         thread, hosted = reached
         closing = thread.call(hosted.close)
         closing.then(thread.leave)
         return closing
 
+    def __del__(self) -> None:
+        if self._reached is not None:
+            thread, hosted = self._reached
+            with suppress(Exception):
+                closing = thread.begin(hosted.close)
+                if closing is not None:
+                    closing.then(thread.leave)
+                    warnings.warn("a session of Moonpool was not closed", ResourceWarning, source=self, stacklevel=2)
+
 
 class StreamHandle:
     """Reaches the events of one execution."""
 
-    def __init__(self, session: SessionHandle, begin: Callable[[HostedSession], Coroutine[Any, Any, HostedStream]]):
+    def __init__(
+        self, session: SessionHandle, begin: Callable[[HostedSession, Caller], Coroutine[Any, Any, HostedStream]]
+    ) -> None:
         self._session, self._begin = session, begin
         self._stream: HostedStream | None = None
         self.over = False  # nothing more is to be read
 
     def next(self) -> Call[Any]:
         """Begin to read the next event, None after the last; the first call begins the execution."""
+        caller = self._session.caller()
 
         async def read(hosted: HostedSession) -> object:
             if self._stream is None:
-                self._stream = await self._begin(hosted)
+                self._stream = await self._begin(hosted, caller)
             return await self._stream.next()
 
         return self._session.call(read)
@@ -111,6 +123,7 @@ class StreamHandle:
         return None if stream is None else stream.thread.call(stream.close)
 
     def __del__(self) -> None:
-        if not self.over:
+        stream = self._stream
+        if not self.over and stream is not None:
             with suppress(Exception):
-                self.close()  # nobody waits for it
+                stream.thread.begin(stream.close)

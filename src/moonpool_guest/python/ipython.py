@@ -21,7 +21,7 @@ from typing import Any, cast
 from moonpool_guest.channel import GuestChannel
 from moonpool_wire.limits import BUNDLE_BYTES_MAX, BUNDLE_MIMES, BUNDLES_MAX
 
-_PACKAGES = "packages cannot be installed from code here; the application installs them: session.install(...)"
+_PACKAGES = "packages cannot be installed from code here: it has no network"
 _shells: "list[Any]" = []  # at most one
 _sent: "list[int]" = [0]  # bundles of this execution
 
