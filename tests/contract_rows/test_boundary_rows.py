@@ -73,7 +73,9 @@ result += [line for line in open("/proc/self/mountinfo") if "docker" in line]
 @pytest.mark.req("H-060")
 def test_the_only_thing_a_sandbox_can_ask_for_is_a_tool_by_name() -> None:
     verbs = {str(message.__struct_config__.tag) for message in get_args(GuestMessage)}
-    answers = {verb for verb in verbs if verb.startswith(("file_", "nondeterminism_"))}  # to orders of the host only
+    answers = {
+        verb for verb in verbs if verb.startswith(("file_", "nondeterminism_", "checkpoint_"))
+    }  # to orders of the host only
     told = {"ready", "failed", "display", "bundle", "made", "output", "done"}
     assert verbs - answers == {"tool_call", "call_refused", *told}
     assert set(ToolCall.__struct_fields__) == {"id", "server", "tool", "line"}  # the line is shown to people only

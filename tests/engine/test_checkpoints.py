@@ -16,7 +16,7 @@ from moonpool.engine.checkpoint_orders import carry_out
 from moonpool.engine.code_request import CodeRequest
 from moonpool.sandboxes.fake import FakeSandbox
 from moonpool.sandboxes.messages import CheckpointDone, RestoreCheckpoint
-from moonpool.store.journal_file import read_rows
+from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:

@@ -97,9 +97,9 @@ def test_what_cannot_be_kept_is_refused_and_leaves_nothing(tmp_path: Path) -> No
 
 def test_open_descriptors_see_what_is_put_back(tmp_path: Path) -> None:
     files = SavedFiles(str(tmp_path))
-    (tmp_path / "f").write_text("before")
-    with (tmp_path / "f").open() as file:
+    (tmp_path / "f").write_text("before", encoding="utf-8")
+    with (tmp_path / "f").open(encoding="utf-8") as file:
         files.save(1)
-        (tmp_path / "f").write_text("afterwards")
+        (tmp_path / "f").write_text("afterwards", encoding="utf-8")
         files.restore(1)
         assert file.read() == "before"

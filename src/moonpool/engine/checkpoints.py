@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from secrets import token_hex
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
 
 from moonpool.core.audit_records import CheckpointRecord, time_stamp
 from moonpool.core.errors import MoonpoolError
@@ -17,12 +17,23 @@ if TYPE_CHECKING:
 
     from moonpool.core.audit import Journal
     from moonpool.engine.branches import Branch, Checkpoint, Undone
-    from moonpool.engine.sessions import Session
     from moonpool.redaction.redactor import Redactor
     from moonpool.sandboxes.base import Sandbox
 
 
-class CheckpointedSession(Protocol):
+class ForkedSession(Protocol):
+    """What a fork must offer here."""
+
+    session_id: str
+
+    async def close(self) -> None: ...
+
+
+_S = TypeVar("_S", bound=ForkedSession)
+_S_co = TypeVar("_S_co", bound=ForkedSession, covariant=True)
+
+
+class CheckpointedSession(Protocol[_S_co]):
     """What a session offers here (`moonpool.engine.sessions.Session`)."""
 
     def in_use(self) -> AbstractAsyncContextManager[Sandbox]:
@@ -32,7 +43,7 @@ class CheckpointedSession(Protocol):
         """
         ...
 
-    def forked(self, branch: Branch) -> Session:
+    def forked(self, branch: Branch) -> _S_co:
         """A session that goes on in the same sandbox, by turns."""
         ...
 
@@ -66,10 +77,10 @@ class CheckpointRecorder:
         )
 
 
-class SessionCheckpoints:
+class SessionCheckpoints(Generic[_S]):
     """The checkpoints of one session."""
 
-    def __init__(self, session: CheckpointedSession, branch: Branch, recorder: CheckpointRecorder) -> None:
+    def __init__(self, session: CheckpointedSession[_S], branch: Branch, recorder: CheckpointRecorder) -> None:
         self._session, self._branch, self._recorder = session, branch, recorder
 
     @property
@@ -99,9 +110,9 @@ class SessionCheckpoints:
         await self._recorder.record("undone", undone.checkpoint.name, undone=undone)
         return undone
 
-    async def fork(self) -> Session:
+    async def fork(self) -> _S:
         """Another session that begins with the state of this one, in the same sandbox. Raises CheckpointError."""
-        made: list[Session] = []
+        made: list[_S] = []
         async with self._session.in_use() as sandbox:
             try:
                 await finish(self._fork(sandbox, made))
@@ -111,6 +122,6 @@ class SessionCheckpoints:
                 raise
         return made[0]
 
-    async def _fork(self, sandbox: Sandbox, made: list[Session]) -> None:
+    async def _fork(self, sandbox: Sandbox, made: list[_S]) -> None:
         made.append(self._session.forked(await self._branch.fork(sandbox)))
         await self._recorder.record("forked", "", forked=made[0].session_id)

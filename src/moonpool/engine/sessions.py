@@ -349,7 +349,7 @@ class Session:
     # --- checkpoints
 
     @property
-    def checkpoints(self) -> SessionCheckpoints:
+    def checkpoints(self) -> SessionCheckpoints[Session]:
         """Undo and fork. Raises InputError for a session without."""
         if self._branch is None:
             raise InputError("this session keeps no checkpoints; open it with checkpoints=True")
