@@ -114,7 +114,7 @@ async def tenant_for(options: SessionOptions) -> AsyncGenerator[OpenTenant]:
     settings = await asyncio.to_thread(options.settings, environ)
     config = await asyncio.to_thread(options.config, environ)
     how = options.approve if isinstance(options.approve, str) else "events"
-    key = (settings, _digest(config), how, _values(environ))
+    key = (settings, _digest(config), how, _values(environ), options.apart)
     async with sharing(key, lambda: _open(settings, config, how, environ)) as opened:
         yield opened
 
