@@ -97,7 +97,8 @@ from mcptools.echo import environment
 import os
 import json
 seen = json.loads(environment.run())
-print([bool(seen[name]) and "${" not in seen[name] for name in ("FROM_ENV", "FROM_FILE")], [name for name in os.environ if name.startswith("OF_")])
+reached = [bool(seen[name]) and "${" not in seen[name] for name in ("FROM_ENV", "FROM_FILE")]
+print(reached, [name for name in os.environ if name.startswith("OF_")])
 """
     async with CodeExecutor() as executor:
         assert (await executor.execute(code)).text == "[True, True] []"

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import logging
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from moonpool.ipybox.kernel_session import ExecutionError, ExecutionResult, KernelSession
-from moonpool.ipybox.options import ExecutorOptions, package_roots
+from moonpool.ipybox.options import (
+    ExecutorOptions,
+    check_shell_approval,
+    environment,
+    package_roots,
+    tell_of_sandbox,
+)
 from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
-
-_log = logging.getLogger("moonpool.ipybox")
-_told: set[str] = set()
 
 
 class CodeExecutionError(Exception):
@@ -65,17 +67,13 @@ class CodeExecutor:
         """Nothing is started yet. Hosts and ports are taken and no port is opened.
 
         `kernel_env` are the kernel's variables, it inherits none. Packages are found in `mcptools` of `working_dir`
-        (the current directory) and of the folders in `kernel_env["PYTHONPATH"]`. Pictures go to `images_dir` (`images`).
+        (the current directory) and of the folders in `kernel_env["PYTHONPATH"]`. Pictures go to the folder
+        `images_dir` (`images`).
         `approval_timeout` is how long a call waits for an answer, `connect_timeout` for its server,
         `kernel_init_timeout` the start for the kernel; seconds, None: for ever. `sandbox=False` is sandboxed as well.
         `approve_tool_calls`: `stream` asks about every call; else about none. Raises ValueError.
         """
-        if require_shell_escape and not approve_shell_cmds:
-            raise ValueError("require_shell_escape=True requires approve_shell_cmds=True")
-        if approve_shell_cmds:
-            raise ValueError(
-                "approve_shell_cmds=True is not available; shell commands run in the sandbox, without network"
-            )
+        check_shell_approval(approve=approve_shell_cmds, require=require_shell_escape)
         self.tool_server_host, self.tool_server_port = tool_server_host, tool_server_port
         self.kernel_gateway_host, self.kernel_gateway_port = kernel_gateway_host, kernel_gateway_port
         self.kernel_env = kernel_env or {}
@@ -101,7 +99,7 @@ class CodeExecutor:
         """Start the kernel. Raises TimeoutError, ConfigError, HostUnfitError and the like."""
         if self._kernel is not None:
             raise RuntimeError("this executor runs already; call reset() for a new kernel")
-        _tell_of_sandbox(sandbox=self.sandbox, config=self.sandbox_config)
+        tell_of_sandbox(sandbox=self.sandbox, config=self.sandbox_config)
         self._kernel = await self._started()
 
     async def stop(self) -> None:
@@ -169,7 +167,7 @@ class CodeExecutor:
 
     async def _started(self) -> KernelSession:
         options = ExecutorOptions(
-            environment=os.environ.get("MOONPOOL_ENVIRONMENT") or "data",
+            environment=environment(),
             roots=package_roots(self.working_dir, self.kernel_env),
             approval_timeout=self.approval_timeout,
             connect_timeout=self.connect_timeout,
@@ -188,17 +186,3 @@ class CodeExecutor:
 async def _answer(request: ApprovalRequest) -> None:
     """SECURITY: nobody sees this question, so what policy keeps for a person is refused."""
     await (request.reject() if request.human_only else request.accept())
-
-
-def _tell_of_sandbox(*, sandbox: bool, config: Path | None) -> None:
-    """Warn once for each thing that is other than asked for."""
-    if not sandbox:
-        _warn("sandbox=False: code runs in a sandbox all the same")
-    if config is not None:
-        _warn(f"{config} is not read: code has no network and sees no files of this machine")
-
-
-def _warn(text: str) -> None:
-    if text not in _told:
-        _told.add(text)
-        _log.warning(text)

@@ -78,6 +78,10 @@ class KernelSession:
         for cancelled in self._running:
             cancelled.set()
 
+    def interrupt(self) -> None:
+        """Interrupt what runs: it raises ExecutionError."""
+        self._session.interrupt()
+
     async def stream(self, code: str, timeout: float | None) -> AsyncGenerator[Item]:
         """Text as it comes, approval requests, and last the result, unless it is cancelled.
 

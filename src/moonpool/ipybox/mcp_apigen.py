@@ -33,8 +33,8 @@ async def generate_mcp_sources(server_name: str, server_params: dict[str, Any], 
     `server_params` has `command`, `args`, `env` of a server that is started, or `url`, `headers`, `type` of one that is
     reached by HTTP. `${VAR}` in it is replaced by the environment's value, or that in the file `.env`, each time the
     server is started; only the placeholder is kept. Code of executors that start afterwards imports the package and
-    calls the server; `reset` of one that is open lets it know the server too. A package of this name is replaced when the
-    new one is complete. Raises ValueError for a name that cannot be a package, InputError, and ConfigError when the
+    calls the server; `reset` of one that is open lets it know the server too. A package of this name is replaced when
+    the new one is complete. Raises ValueError for a name that cannot be a package, InputError, and ConfigError when the
     server cannot be reached.
     """
     _check_name(server_name)

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from moonpool.configuration.servers import McpConfig
 
 _log = logging.getLogger("moonpool.ipybox")
+_told: set[str] = set()
 _ENDLESS_S: Final = 30 * 86_400.0
 _DEFAULTS: Final[dict[str, Any]] = {
     "timeout_s": _ENDLESS_S,
@@ -64,6 +65,33 @@ class ExecutorOptions(SessionOptions):
         if self.asks or not {"allow", "ask", "deny", "rules"} & block.keys():
             block[verdict] = [*block.get(verdict, ()), "*"]
         return {**params, "moonpool": block}
+
+
+def environment() -> str:
+    """Where code runs: `data`, which has IPython, unless MOONPOOL_ENVIRONMENT names another."""
+    return os.environ.get("MOONPOOL_ENVIRONMENT") or "data"
+
+
+def check_shell_approval(*, approve: bool, require: bool) -> None:
+    """Raise ValueError for what cannot be kept: shell commands that run unasked, though asking was wanted."""
+    if require and not approve:
+        raise ValueError("require_shell_escape=True requires approve_shell_cmds=True")
+    if approve:
+        raise ValueError("approve_shell_cmds=True is not available; shell commands run in the sandbox only")
+
+
+def tell_of_sandbox(*, sandbox: bool, config: Path | None) -> None:
+    """Warn once of each thing that is other than asked for."""
+    if not sandbox:
+        _warn("sandbox=False: code runs in a sandbox all the same")
+    if config is not None:
+        _warn(f"{config} is not read: code has no network and sees no files of this machine")
+
+
+def _warn(text: str) -> None:
+    if text not in _told:
+        _told.add(text)
+        _log.warning(text)
 
 
 def package_roots(working_dir: Path | None, kernel_env: Mapping[str, str]) -> tuple[Path, ...]:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def register(root: Path, server_name: str, server_params: Mapping[str, Any], environ: Mapping[str, str]) -> None:
-    """Keep what reaches a server whose package is in the folder `root`. Raises StoreFolderError, OSError, ConfigError."""
+    """Keep what reaches a server whose package is in the folder `root`. Raises StoreFolderError, OSError."""
     path = _path(root, environ)
     with private_folder(path.parent).joinpath(".lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

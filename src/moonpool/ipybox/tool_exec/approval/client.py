@@ -15,7 +15,7 @@ _log = logging.getLogger("moonpool.ipybox")
 class ApprovalRequest:
     """A tool call that waits for `accept` or `reject`. The first answer counts.
 
-    SECURITY: names and arguments come from code and servers; known secrets are removed from them. Show them, interpret none.
+    SECURITY: names and arguments come from code and servers; known secrets are removed. Show them, interpret none.
     """
 
     def __init__(
@@ -56,7 +56,7 @@ class ApprovalRequest:
         def call(decision: asyncio.Future[bool]) -> None:
             try:
                 callback(decision.result())
-            except Exception:
+            except Exception:  # noqa: BLE001  the callback is the application's
                 _log.exception("the decision callback of an approval request failed")
 
         if self._decision.done():
