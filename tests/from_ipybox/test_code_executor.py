@@ -142,6 +142,8 @@ async def test_cancelling_ends_what_runs_and_keeps_the_state() -> None:
             await asyncio.sleep(0)
             executor.cancel()
             assert await running == CodeExecutionResult(text=None, images=[])
+            async for _ in executor.stream("print('on', flush=True)\nwhile True: pass", chunks=True):
+                break
             assert (await executor.execute("print(x)")).text == "7"
 
 
@@ -179,6 +181,14 @@ async def test_calls_wait_for_an_answer_and_execute_gives_it(project: Path) -> N
             await items_of(executor, CALL)
     async with CodeExecutor(approve_tool_calls=False) as executor:
         assert await items_of(executor, CALL) == [CodeExecutionResult(text="hi", images=[])]
+
+
+async def test_the_program_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs/how-to/coming-from-ipybox.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec(page.split("```python\n")[1].partition("```")[0], names)  # noqa: S102  our own page
+    await names["main"](SERVER)
+    assert capsys.readouterr().out == "echo.text(text='hello')\nhello\n"
 
 
 @pytest.mark.req("X-06")
