@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -104,12 +106,30 @@ print(reached, [name for name in os.environ if name.startswith("OF_")])
         assert (await executor.execute(code)).text == "[True, True] []"
 
 
-@pytest.mark.req("I-025")
+@pytest.mark.req("I-025", "I-044")
 async def test_packages_of_the_search_path_are_found_and_new_ones_at_the_next_reset(tmp_path: Path) -> None:
     code = "from mcptools.echo import text\nprint(text.run(text.Params(text='a')))"
     async with CodeExecutor(kernel_env={"PYTHONPATH": str(tmp_path / "library")}) as executor:
         with pytest.raises(CodeExecutionError, match="no server is configured"):
             await executor.execute(code)
-        await generate_mcp_sources("echo", SERVER, tmp_path / "library" / "mcptools")
+        server = {**SERVER, "env": {"OF_THIS_TEST": str(tmp_path)}}
+        await generate_mcp_sources("echo", server, tmp_path / "library" / "mcptools")
         await executor.reset()
         assert (await executor.execute(code)).text == "a"
+        before = await asyncio.to_thread(processes_with, str(tmp_path))
+        await executor.reset()  # which ends the servers
+        assert (await executor.execute(code)).text == "a"
+        after = await asyncio.to_thread(processes_with, str(tmp_path))
+        assert len(before) == len(after) == 1
+        assert before != after
+    assert not await asyncio.to_thread(processes_with, str(tmp_path))
+
+
+def processes_with(value: str) -> set[str]:
+    """The processes that have this environment value."""
+    found: set[str] = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"={value}\0".encode() in (process / "environ").read_bytes():
+                found.add(process.name)
+    return found
