@@ -3,7 +3,8 @@
     async with moonpool.session(servers="servers.json") as s:
         print((await s.run("6*7")).data)
 
-What is listed in `__all__`, and `moonpool.sync`, is the public API; every other module is private.
+What is listed in `__all__`, `moonpool.sync`, and `moonpool.ipybox` for programs written for ipybox, are the public API;
+every other module is private.
 """
 
 from importlib import import_module

@@ -118,7 +118,7 @@ async def tenant_for(options: SessionOptions) -> AsyncGenerator[OpenTenant]:
     config = await asyncio.to_thread(options.config, environ)
     how = options.approve if isinstance(options.approve, str) else "events"
     policy = await asyncio.to_thread(policy_in_force, settings, config)  # as its file is now
-    key = (settings, policy.digest, _digest(config), how, _values(environ))
+    key = (settings, policy.digest, _digest(config), how, _values(environ), options.apart)
     async with sharing(key, lambda: _open(settings, policy, config, how, environ, key)) as opened:
         yield opened
 

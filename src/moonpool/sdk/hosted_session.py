@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from moonpool.sdk.options import SessionOptions
     from moonpool.sdk.results import Display
     from moonpool.sdk.runtime_thread import RuntimeThread
+    from moonpool.tools.snapshot import ToolSnapshot
 
 _log = logging.getLogger("moonpool.sdk")
 Event: TypeAlias = (
@@ -244,6 +245,13 @@ class HostedSession:
         await self.open()
         assert self._session is not None
         return self._session.files
+
+    async def relisted(self, server_id: str) -> ToolSnapshot:
+        """The tools after asking this server for its own again."""
+        await self.open()
+        assert self._opened is not None
+        registry = self._opened.tenant.tool_registry
+        return await (registry.snapshot() if server_id in registry.left_out else registry.refresh(server_id))
 
     async def catalog(self) -> Any:
         """The catalog of the tools as they are now, and the module that renders what it finds."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
@@ -78,6 +78,8 @@ class SessionOptions:
     files: Mapping[str, FileContent] | None = None
     limits: Limits | None = None
     checkpoints: bool = False
+    apart: Hashable = None
+    """Servers' processes are shared only by sessions for which this is equal."""
 
     def check(self) -> None:
         """Raise InputError for what cannot be meant, before anything is opened."""

@@ -1,0 +1,1 @@
+"""Kernels without tools, by ipybox's names."""

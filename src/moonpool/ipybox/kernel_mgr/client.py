@@ -1,0 +1,130 @@
+"""`KernelClient`: a kernel of a `KernelGateway`, without tools."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+from uuid import uuid4
+
+from moonpool.ipybox.kernel_mgr.server import KernelGateway
+from moonpool.ipybox.kernel_session import ExecutionError, ExecutionResult, KernelSession
+from moonpool.ipybox.options import ExecutorOptions, check_shell_approval, environment
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+__all__ = ["ExecutionError", "ExecutionResult", "KernelClient"]
+
+
+class KernelClient:
+    """Runs code in a kernel of its own. Use it with `async with`, or `connect` and `disconnect`."""
+
+    def __init__(  # noqa: PLR0913, PLR0917  ipybox's parameters
+        self,
+        host: str = "localhost",
+        port: int = 8888,
+        working_dir: Path | None = None,
+        images_dir: Path | None = None,
+        ping_interval: float = 10,
+        approve_shell_cmds: bool = False,
+        require_shell_escape: bool = False,
+        tool_server_host: str = "localhost",
+        tool_server_port: int = 0,
+        kernel_init_timeout: float = 10,
+    ) -> None:
+        """`host` and `port` are those of a `KernelGateway` of this process. Pictures go to `images_dir` (`images`)."""
+        check_shell_approval(approve=approve_shell_cmds, require=require_shell_escape)
+        self.host, self.port = host, port
+        self.working_dir = working_dir.resolve() if working_dir is not None else None
+        self.images_dir = images_dir or Path("images")
+        self.ping_interval = ping_interval
+        self.approve_shell_cmds, self.require_shell_escape = approve_shell_cmds, require_shell_escape
+        self.tool_server_host, self.tool_server_port = tool_server_host, tool_server_port
+        self.kernel_init_timeout = kernel_init_timeout
+        self._connected: tuple[KernelGateway, KernelSession, str] | None = None
+
+    async def __aenter__(self) -> Self:
+        await self.connect()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.disconnect()
+
+    @property
+    def kernel_id(self) -> str:
+        """Names the kernel. Raises RuntimeError when not connected."""
+        if self._connected is None:
+            raise RuntimeError("Not connected to kernel")
+        return self._connected[2]
+
+    async def connect(
+        self, retries: int = 10, retry_interval: float = 1.0, kernel_init_timeout: float | None = None
+    ) -> None:
+        """Start a kernel. Raises RuntimeError when no gateway runs after `retries` looks, and TimeoutError."""
+        if self._connected is not None:
+            raise RuntimeError("this client is connected already")
+        gateway = await self._gateway(retries, retry_interval)
+        init_s = self.kernel_init_timeout if kernel_init_timeout is None else kernel_init_timeout
+        kernel = KernelSession(ExecutorOptions(environment=environment()), gateway.env, self.images_dir, init_s)
+        try:
+            await kernel.start()
+            gateway.keep(kernel)
+        except BaseException:
+            await kernel.stop()
+            raise
+        self._connected = gateway, kernel, str(uuid4())
+
+    async def disconnect(self) -> None:
+        """End the kernel. Disconnecting twice is fine."""
+        connected, self._connected = self._connected, None
+        if connected is not None:
+            gateway, kernel, _ = connected
+            await kernel.stop()
+            gateway.drop(kernel)
+
+    async def reset(self) -> None:
+        """Another kernel in place of this one. Raises as `connect`."""
+        await self.disconnect()
+        await self.connect()
+
+    async def execute(self, code: str, timeout: float | None = None) -> ExecutionResult:
+        """Run code and return its result. Raises ExecutionError, TimeoutError; the kernel lives on."""
+        async for item in self.stream(code, timeout):
+            if isinstance(item, ExecutionResult):
+                return item
+        raise AssertionError("the last item is the result")
+
+    async def stream(self, code: str, timeout: float | None = None) -> AsyncIterator[str | ExecutionResult]:
+        """Run code; yield what it prints, and last the result. Raises ExecutionError, TimeoutError."""
+        async for item in self._kernel.stream(code, timeout):
+            if isinstance(item, str | ExecutionResult):
+                yield item
+
+    async def interrupt(self) -> None:
+        """Interrupt what runs: it raises ExecutionError. The kernel lives on."""
+        self._kernel.interrupt()
+
+    async def drain(self, timeout: float = 1.0) -> int:
+        """How many messages were thrown away: 0. What nobody read is gone with its execution."""
+        del timeout
+        return 0
+
+    async def interrupt_and_drain(self, drain_timeout: float = 1.0, settle_delay: float = 0.2) -> None:
+        """As `interrupt`."""
+        del drain_timeout, settle_delay
+        await self.interrupt()
+
+    @property
+    def _kernel(self) -> KernelSession:
+        if self._connected is None or not self._connected[0].is_running:
+            raise RuntimeError("Not connected to kernel")
+        return self._connected[1]
+
+    async def _gateway(self, retries: int, retry_interval: float) -> KernelGateway:
+        for turn in range(retries):
+            if (gateway := KernelGateway.at(self.host, self.port)) is not None:
+                return gateway
+            if turn + 1 < retries:
+                await asyncio.sleep(retry_interval)
+        raise RuntimeError(f"no kernel gateway runs at {self.host}:{self.port} in this process; start one")

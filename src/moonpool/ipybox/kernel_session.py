@@ -1,0 +1,176 @@
+"""A session as ipybox's users see a kernel: text, pictures as files, exceptions for what failed."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, TypeAlias
+from uuid import uuid4
+
+from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest
+from moonpool.sdk import events
+from moonpool.sdk.results import Result
+from moonpool.sdk.session import Session
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Mapping
+    from pathlib import Path
+
+    from moonpool.sdk.options import SessionOptions
+
+_QUIET: Final = {"TERM": "dumb", "NO_COLOR": "1"}
+_LOST: Final = "the variables of this session are lost"
+_NO_RESULT: Final = frozenset({"ResultNotSerializable", "OutputTooLarge"})
+_SUFFIXES: Final = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}
+
+
+@dataclass
+class ExecutionResult:
+    """What an execution came to: its text, stripped, None if there is none; its pictures."""
+
+    text: str | None
+    images: list[Path]
+
+
+class ExecutionError(Exception):
+    """Code raised an exception, or its kernel died. The message has the traceback."""
+
+
+Item: TypeAlias = "str | ApprovalRequest | ExecutionResult"
+
+
+@dataclass
+class _Text:
+    """What an execution printed, in order."""
+
+    pieces: list[str] = field(default_factory=list[str])
+    incomplete: bool = False  # its reader was slow
+
+    def hear(self, output: events.Output) -> None:
+        self.pieces.append(output.text)
+        self.incomplete = self.incomplete or bool(output.dropped_bytes)
+
+    def of(self, result: Result) -> str:
+        return result.stdout + result.stderr if self.incomplete else "".join(self.pieces)
+
+
+class KernelSession:
+    """A kernel that is started, reset and stopped; executions in it."""
+
+    def __init__(self, options: SessionOptions, kernel_env: Mapping[str, str], images_dir: Path, init_s: float) -> None:
+        """`init_s`: how long its start may take once its environment is there."""
+        self._session = Session(options)
+        self._variables, self._images_dir, self._init_s = {**_QUIET, **kernel_env}, images_dir, init_s
+        self._prepared = False
+        self._running: set[asyncio.Event] = set()  # set to cancel the execution
+
+    async def start(self) -> None:
+        """Raises TimeoutError, and what opening a session raises."""
+        await self._session.start()
+        await self._prepare()
+
+    async def stop(self) -> None:
+        """End it and what runs in it. Stopping twice is fine."""
+        await self._session.close()
+
+    def cancel(self) -> None:
+        """End what runs without a result; its kernel lives on. Called in the event loop of what runs."""
+        for cancelled in self._running:
+            cancelled.set()
+
+    def interrupt(self) -> None:
+        """Interrupt what runs: it raises ExecutionError."""
+        self._session.interrupt()
+
+    async def stream(self, code: str, timeout: float | None) -> AsyncGenerator[Item]:
+        """Text as it comes, approval requests, and last the result, unless it is cancelled.
+
+        Raises ExecutionError, TimeoutError, InputError.
+        """
+        if not self._prepared:
+            await self._prepare()
+        text, cancelled = _Text(), asyncio.Event()
+        self._running.add(cancelled)
+        stream = self._session.stream(code, timeout=timeout)
+        try:
+            while (event := await _next(stream, cancelled)) is not None:
+                match event:
+                    case events.Output():
+                        text.hear(event)
+                        yield event.text
+                    case events.ApprovalRequest():
+                        yield _request(event)
+                    case Result():
+                        self._check(event, timeout)
+                        if shown := _shown(event):
+                            yield shown
+                        yield await self._result(event, text)
+                    case _:
+                        pass
+        finally:
+            self._running.discard(cancelled)
+            await stream.aclose()
+
+    async def _prepare(self) -> None:
+        """Start the kernel, with its variables and no others."""
+        code = f"__import__('os').environ.update({self._variables!r})"
+        result = await self._session.run(code, timeout=self._init_s)
+        self._check(result, self._init_s)
+        self._prepared = True
+
+    def _check(self, result: Result, timeout: float | None) -> None:
+        error = result.error
+        if error is None:
+            return
+        raised = error.message in result.stderr  # by the code: an exception of that name
+        if error.type in _NO_RESULT and not raised and result.exit_code == 1:
+            return  # a variable `result` of any type is fine here
+        if _LOST in error.message or error.type == "SandboxError":
+            self._prepared = False
+        if error.type == "Timeout" and not raised:
+            limit = "" if timeout is None else f" of {timeout:.2f}s"
+            raise TimeoutError(f"Code execution exceeded timeout{limit} (approval wait excluded).")
+        raise ExecutionError(f"{error.type}: {error.message}\n{result.stderr}")
+
+    async def _result(self, result: Result, text: _Text) -> ExecutionResult:
+        pictures = [(one.data, _SUFFIXES[one.mime]) for one in result.displays if one.mime in _SUFFIXES]
+        images = await asyncio.to_thread(self._save, pictures) if pictures else []
+        return ExecutionResult(text=(text.of(result) + _shown(result)).strip() or None, images=images)
+
+    def _save(self, pictures: list[tuple[bytes, str]]) -> list[Path]:
+        self._images_dir.mkdir(parents=True, exist_ok=True)
+        paths = [self._images_dir / f"{uuid4().hex}{suffix}" for _, suffix in pictures]
+        for path, (data, _) in zip(paths, pictures, strict=True):
+            path.write_bytes(data)
+        return paths
+
+
+async def _next(stream: object, cancelled: asyncio.Event) -> object:
+    """The next event; None after the last, and when it is cancelled."""
+    reading = asyncio.ensure_future(anext(stream, None))  # pyright: ignore[reportArgumentType, reportCallIssue]
+    waiting = asyncio.ensure_future(cancelled.wait())
+    try:
+        await asyncio.wait({reading, waiting}, return_when=asyncio.FIRST_COMPLETED)
+        return None if cancelled.is_set() else await reading
+    finally:
+        reading.cancel()
+        waiting.cancel()
+        await asyncio.gather(reading, waiting, return_exceptions=True)
+
+
+def _shown(result: Result) -> str:
+    """The values that the code showed, as text, the last expression's last."""
+    texts = [one.forms["text/plain"] for one in result.displays if "text/plain" in one.forms]
+    if result.text and (not texts or texts[-1] != result.text):
+        texts.append(result.text)
+    return "\n".join(texts)
+
+
+def _request(event: events.ApprovalRequest) -> ApprovalRequest:
+    async def respond(accepted: bool) -> None:
+        await (event.approve() if accepted else event.deny())
+
+    given = event.arguments if event.arguments is not None else {"...": event.shown}
+    request = ApprovalRequest(event.server, event.tool, dict(given), respond)
+    request.human_only = event.human_only
+    return request

@@ -1,0 +1,123 @@
+"""A session as an executor wants it: ipybox's defaults where the settings name none."""
+
+from __future__ import annotations
+
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from moonpool.ipybox.registered_servers import registered
+from moonpool.sdk.options import SessionOptions
+from moonpool.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from moonpool.configuration.servers import McpConfig
+
+_log = logging.getLogger("moonpool.ipybox")
+_told: set[str] = set()
+_ENDLESS_S: Final = 30 * 86_400.0
+_DEFAULTS: Final[dict[str, Any]] = {
+    "timeout_s": _ENDLESS_S,
+    "timeout_s_max": _ENDLESS_S,
+    "approval_expiry_s": _ENDLESS_S,
+    "session_idle_s": _ENDLESS_S,
+    "cpu_s_max": 7 * 86_400,
+    "stdout_bytes_max": 8 * 1024**2,
+    "stderr_bytes_max": 8 * 1024**2,
+}
+"""ipybox has no such limits. Those that the operator sets (`MOONPOOL_...`) count."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutorOptions(SessionOptions):
+    """What an executor asks for. The servers are those whose packages its code can import."""
+
+    roots: tuple[Path, ...] = ()  # folders of packages
+    approval_timeout: float | None = None
+    connect_timeout: float = 30.0
+    asks: bool = True  # about every call, also those that policy allows
+
+    def settings(self, environ: Mapping[str, str]) -> Settings:
+        """The settings of this session. Raises ConfigError, InputError."""
+        given = {name: value for name, value in _DEFAULTS.items() if f"MOONPOOL_{name.upper()}" not in environ}
+        if "timeout_s_max" not in given:
+            given.pop("timeout_s", None)  # the operator's default is below it
+        if self.approval_timeout is not None:
+            given["approval_expiry_s"] = self.approval_timeout
+        return Settings.load(environ, environment=self.environment, **given)
+
+    def config(self, environ: Mapping[str, str]) -> McpConfig | None:
+        """The servers, with `${VAR}` from the environment or the file `.env`. Raises ConfigError."""
+        found = registered(self.roots, environ)
+        if not found:
+            return None
+        servers = {name: self._entry(params) for name, params in found.items()}
+        return SessionOptions(servers=servers).config(with_env_file(environ))
+
+    def _entry(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        block = dict(params.get("moonpool") or {})
+        block.setdefault("connect_timeout_s", self.connect_timeout)
+        verdict = "ask" if self.asks else "allow"
+        if self.asks or not {"allow", "ask", "deny", "rules"} & block.keys():
+            block[verdict] = [*block.get(verdict, ()), "*"]
+        return {**params, "moonpool": block}
+
+
+def environment() -> str:
+    """Where code runs: `data`, which has IPython, unless MOONPOOL_ENVIRONMENT names another."""
+    return os.environ.get("MOONPOOL_ENVIRONMENT") or "data"
+
+
+def check_shell_approval(*, approve: bool, require: bool) -> None:
+    """Raise ValueError for what cannot be kept: shell commands that run unasked, though asking was wanted."""
+    if require and not approve:
+        raise ValueError("require_shell_escape=True requires approve_shell_cmds=True")
+    if approve:
+        raise ValueError("approve_shell_cmds=True is not available; shell commands run in the sandbox only")
+
+
+def tell_of_sandbox(*, sandbox: bool, config: Path | None) -> None:
+    """Warn once of each thing that is other than asked for."""
+    if not sandbox:
+        _warn("sandbox=False: code runs in a sandbox all the same")
+    if config is not None:
+        _warn(f"{config} is not read: code has no network and sees no files of this machine")
+
+
+def _warn(text: str) -> None:
+    if text not in _told:
+        _told.add(text)
+        _log.warning(text)
+
+
+def package_roots(working_dir: Path | None, kernel_env: Mapping[str, str]) -> tuple[Path, ...]:
+    """Where code finds `mcptools`: in the working directory, then in the folders of PYTHONPATH."""
+    entries = [Path(entry) for entry in kernel_env.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    return tuple((base / "mcptools").absolute() for base in (working_dir or Path.cwd(), *entries))
+
+
+def with_env_file(environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment, and what the file `.env` of the current directory adds to it."""
+    try:
+        lines = Path(".env").read_text(encoding="utf-8").splitlines()
+    except FileNotFoundError:
+        return dict(environ)
+    except (OSError, ValueError) as error:
+        _log.warning("the file .env is not used: %s", error)
+        return dict(environ)
+    given = {name: value for name, value in map(_assignment, lines) if name}
+    return {**given, **environ}
+
+
+def _assignment(line: str) -> tuple[str, str]:
+    name, equals, value = line.strip().removeprefix("export ").partition("=")
+    name, value = name.strip(), value.strip()
+    if not equals or name.startswith("#"):
+        return "", ""
+    if value[:1] in {'"', "'"} and value.find(value[0], 1) > 0:
+        return name, value[1 : value.index(value[0], 1)]
+    return name, value.partition(" #")[0].rstrip()

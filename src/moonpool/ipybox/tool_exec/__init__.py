@@ -1,0 +1,1 @@
+"""Tool calls and their approval, by ipybox's names."""

@@ -1,0 +1,1 @@
+"""Approval of tool calls, by ipybox's names."""

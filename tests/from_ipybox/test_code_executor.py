@@ -1,0 +1,234 @@
+"""`CodeExecutor` as ipybox documents it. IPython's part is in one test, because its zygote takes seconds to start."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+import moonpool
+from apps import fixture_server
+from moonpool.ipybox import (
+    ApprovalRequest,
+    CodeExecutionChunk,
+    CodeExecutionError,
+    CodeExecutionResult,
+    CodeExecutor,
+    generate_mcp_sources,
+)
+
+pytestmark = pytest.mark.anyio
+
+CALL = """
+from mcptools.echo.text import Params, run
+print(run(Params(text="hi")))
+"""
+SERVER = {key: value for key, value in fixture_server("echo.py").items() if key != "moonpool"}
+
+
+async def items_of(executor: CodeExecutor, code: str, **options: Any) -> list[Any]:
+    return [item async for item in executor.stream(code, **options)]
+
+
+async def rejected(executor: CodeExecutor, code: str) -> None:
+    async for item in executor.stream(code):
+        await item.reject()
+
+
+@pytest.mark.req("I-027")
+def test_the_parameters_are_ipyboxs() -> None:
+    given = list(inspect.signature(CodeExecutor.__init__).parameters.values())[1:]
+    assert [(one.name, one.default) for one in given] == [
+        ("tool_server_host", "localhost"),
+        ("tool_server_port", None),
+        ("kernel_gateway_host", "localhost"),
+        ("kernel_gateway_port", None),
+        ("kernel_env", None),
+        ("working_dir", None),
+        ("images_dir", None),
+        ("approval_timeout", None),
+        ("connect_timeout", 30),
+        ("kernel_init_timeout", 10),
+        ("sandbox", False),
+        ("sandbox_config", None),
+        ("log_level", "WARNING"),
+        ("approve_tool_calls", True),
+        ("approve_shell_cmds", False),
+        ("require_shell_escape", False),
+    ]
+    with pytest.raises(ValueError, match="require_shell_escape=True requires approve_shell_cmds=True"):
+        CodeExecutor(require_shell_escape=True)
+    with pytest.raises(ValueError, match="not available"):
+        CodeExecutor(approve_shell_cmds=True)
+
+
+@pytest.mark.req("I-032", "I-033", "I-034", "I-037", "I-038", "I-044", "I-048")
+async def test_the_examples_of_code_execution() -> None:
+    async with CodeExecutor() as executor:
+        assert (await executor.execute("print('hello world')")).text == "hello world"
+        assert await executor.execute("x = 42") == CodeExecutionResult(text=None, images=[])
+        code = "print('chunk 1', flush=True)\nfrom time import sleep\nsleep(0.05)\nprint('chunk 2')"
+        *chunks, last = await items_of(executor, code, chunks=True)
+        assert all(isinstance(chunk, CodeExecutionChunk) for chunk in chunks)
+        assert last == CodeExecutionResult(text="chunk 1\nchunk 2", images=[])
+        assert "".join(chunk.text for chunk in chunks).strip() == last.text
+        assert await items_of(executor, "print(x)") == [CodeExecutionResult(text="42", images=[])]
+        for code, told in (("1 / 0", "ZeroDivisionError: division by zero\nTraceback"), ("for", "SyntaxError")):
+            with pytest.raises(CodeExecutionError, match=told):
+                await executor.execute(code)
+        assert (await executor.execute("import asyncio; await asyncio.sleep(0); print(x)")).text == "42"
+        assert (await executor.execute("result = object()\nprint('fine')")).text == "fine"
+        assert len((await executor.execute("print('x' * 500_000)")).text or "") == 500_000
+        await executor.reset()
+        code = "try:\n    print(x)\nexcept NameError:\n    print('x not defined')"
+        assert (await executor.execute(code)).text == "x not defined"
+
+
+@pytest.mark.req("I-042", "I-071")
+async def test_the_kernel_has_the_variables_it_was_given_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OF_THE_PARENT", "secret")
+    async with CodeExecutor(kernel_env={"TEST_VAR": "test_val"}) as executor:
+        code = "import os; print(os.environ['TEST_VAR'], os.environ['TERM'], 'OF_THE_PARENT' in os.environ)"
+        assert (await executor.execute(code)).text == "test_val dumb False"
+        with pytest.raises(CodeExecutionError, match="KernelExited"):
+            await executor.execute("import os; os._exit(1)")
+        assert (await executor.execute(code)).text == "test_val dumb False"
+
+
+@pytest.mark.req("I-039")
+async def test_a_timeout_names_its_limit_and_the_kernel_lives_on() -> None:
+    async with CodeExecutor() as executor:
+        await executor.execute("x = 1")
+        with pytest.raises(TimeoutError, match=r"0\.20s"):
+            await executor.execute("while True: pass", timeout=0.2)
+        assert (await executor.execute("print(x)")).text == "1"
+
+
+@pytest.mark.req("I-029")
+async def test_it_starts_and_stops_as_often_as_one_likes(caplog: pytest.LogCaptureFixture) -> None:
+    executor = CodeExecutor(tool_server_port=1, kernel_gateway_port=2)
+    await executor.stop()
+    with pytest.raises(RuntimeError, match="not started"):
+        await executor.execute("1")
+    for _ in range(2):
+        await executor.start()
+        with pytest.raises(RuntimeError, match="runs already"):
+            await executor.start()
+        assert (await executor.execute("print(1)")).text == "1"
+        await executor.stop()
+        await executor.stop()
+    told = [record for record in caplog.records if "sandboxed" in record.message or "sandbox=False" in record.message]
+    assert len(told) <= 1
+    assert logging.getLogger("moonpool.ipybox").level == logging.WARNING
+
+
+@pytest.mark.req("I-047")
+async def test_cancelling_ends_what_runs_and_keeps_the_state() -> None:
+    async with CodeExecutor() as executor:
+        executor.cancel()  # nothing runs
+        await executor.execute("x = 7")
+        with anyio.fail_after(60):
+            seen: list[Any] = []
+            async for item in executor.stream("print('on', flush=True)\nwhile True: pass", chunks=True, timeout=50):
+                seen.append(item)
+                executor.cancel()
+            assert [type(item) for item in seen] == [CodeExecutionChunk]
+            running = asyncio.ensure_future(executor.execute("while True: pass"))
+            await asyncio.sleep(0)
+            executor.cancel()
+            assert await running == CodeExecutionResult(text=None, images=[])
+            async for _ in executor.stream("print('on', flush=True)\nwhile True: pass", chunks=True):
+                break
+            assert (await executor.execute("print(x)")).text == "7"
+
+
+@pytest.mark.req("I-030", "I-031", "I-050", "I-051", "I-052")
+async def test_calls_wait_for_an_answer_and_execute_gives_it(project: Path) -> None:
+    assert "text" in await generate_mcp_sources("echo", SERVER, Path("mcptools"))
+    async with CodeExecutor() as executor:
+        assert (await executor.execute(CALL)).text == "hi"
+        kinds: list[type] = []
+        decided: list[bool] = []
+        async for item in executor.stream(CALL, chunks=True, timeout=30):
+            kinds.append(type(item))
+            if isinstance(item, ApprovalRequest):
+                assert (item.server_name, item.tool_name, item.tool_args) == ("echo", "text", {"text": "hi"})
+                assert str(item) == "echo.text(text='hi')"
+                item.on_decision(decided.append)
+                await item.accept()
+                await item.reject()  # too late
+                assert await item.response()
+        assert kinds == [ApprovalRequest, CodeExecutionChunk, CodeExecutionResult]
+        assert decided == [True]
+        with pytest.raises(CodeExecutionError, match=r"(?s)ApprovalRejected.*ToolRunnerError"):
+            await rejected(executor, CALL)
+        with anyio.fail_after(60):
+            async for item in executor.stream(CALL):
+                assert isinstance(item, ApprovalRequest)
+                executor.cancel()
+        with pytest.raises(CodeExecutionError, match="it went wrong"):
+            await executor.execute("from mcptools.echo import fail\nfail.run({})")
+        assert (await executor.execute(CALL)).text == "hi"
+        await executor.reset()
+        assert (await executor.execute(CALL)).text == "hi"
+    async with CodeExecutor(approval_timeout=0.2) as executor:
+        with pytest.raises(CodeExecutionError, match="nobody answered within"):
+            await items_of(executor, CALL)
+    async with CodeExecutor(approve_tool_calls=False) as executor:
+        assert await items_of(executor, CALL) == [CodeExecutionResult(text="hi", images=[])]
+
+
+async def test_the_program_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (Path(__file__).parents[2] / "docs/how-to/coming-from-ipybox.md").read_text(encoding="utf-8")
+    names: dict[str, Any] = {}
+    exec(page.split("```python\n")[1].partition("```")[0], names)  # noqa: S102  our own page
+    await names["main"](SERVER)
+    assert capsys.readouterr().out == "echo.text(text='hello')\nhello\n"
+
+
+@pytest.mark.req("X-06")
+async def test_what_policy_denies_or_keeps_for_a_person_is_never_accepted_by_itself(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rules = project / "policy.toml"
+    rules.write_text(
+        'version = 1\n[[rule]]\nid = "a"\nserver = "echo"\ntool = "text"\nverdict = "human_only"\n'
+        '[[rule]]\nid = "b"\nserver = "echo"\ntool = "fail"\nverdict = "deny"\n',
+        encoding="utf-8",
+    )
+    await generate_mcp_sources("echo", SERVER, Path("mcptools"))
+    monkeypatch.setenv("MOONPOOL_POLICY", str(rules))
+    for asks in (True, False):
+        async with CodeExecutor(approve_tool_calls=asks) as executor:
+            with pytest.raises(CodeExecutionError, match=r"(?i)reject"):
+                await executor.execute(CALL)
+            with pytest.raises(CodeExecutionError, match=r"PolicyDenied|policy"):
+                await executor.execute("from mcptools.echo import fail\nfail.run({})")
+            if asks:
+                async for item in executor.stream("from mcptools.echo import text\ntext.run({'text': 'hi'})"):
+                    if isinstance(item, ApprovalRequest):
+                        with pytest.raises(moonpool.ApprovalAnswerError, match="person"):
+                            await item.accept()
+                        executor.cancel()
+
+
+@pytest.mark.slow  # builds the environment data
+@pytest.mark.timeout(300)
+@pytest.mark.req("I-035", "I-036", "I-049")
+async def test_ipython_in_the_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("MOONPOOL_ENVIRONMENT")
+    plot = "import matplotlib.pyplot as plt\nplt.plot([1, 2, 3], [1, 4, 9])\nplt.show()"
+    async with CodeExecutor(images_dir=tmp_path / "made", kernel_env={"A": "1"}) as executor:
+        result = await executor.execute(plot)
+        assert [image.suffix for image in result.images] == [".png"]
+        assert result.images[0].read_bytes().startswith(b"\x89PNG")
+        code = "print(1, flush=True)\nimport sys; print(2, file=sys.stderr, flush=True)\n6 * 7"
+        assert (await executor.execute(code)).text == "1\n2\n42"
+        assert (await executor.execute("!echo $A")).text == "1"
+        assert (await executor.execute("import pandas as pd\npd.DataFrame({'a': [1]})")).text == "a\n0  1"
+        assert (await executor.execute("print(get_ipython().__class__.__name__)")).text == "InteractiveShell"

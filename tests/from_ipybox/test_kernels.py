@@ -1,0 +1,106 @@
+"""`KernelGateway` and `KernelClient`: their shape, without a port."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import threading
+
+import anyio
+import pytest
+
+from moonpool.ipybox.kernel_mgr.client import ExecutionError, ExecutionResult, KernelClient
+from moonpool.ipybox.kernel_mgr.server import KernelGateway
+
+pytestmark = pytest.mark.anyio
+
+
+def parameters(of: type) -> list[tuple[str, object]]:
+    return [(one.name, one.default) for one in list(inspect.signature(of.__init__).parameters.values())[1:]]
+
+
+async def interrupted(client: KernelClient) -> None:
+    async for _ in client.stream("print('on', flush=True)\nwhile True: pass"):
+        await client.interrupt()
+
+
+@pytest.mark.req("I-068", "I-069")
+def test_the_parameters_are_ipyboxs() -> None:
+    assert parameters(KernelGateway) == [
+        ("host", "localhost"),
+        ("port", 8888),
+        ("working_dir", None),
+        ("sandbox", False),
+        ("sandbox_config", None),
+        ("log_level", "INFO"),
+        ("log_to_stderr", False),
+        ("env", None),
+    ]
+    assert parameters(KernelClient) == [
+        ("host", "localhost"),
+        ("port", 8888),
+        ("working_dir", None),
+        ("images_dir", None),
+        ("ping_interval", 10),
+        ("approve_shell_cmds", False),
+        ("require_shell_escape", False),
+        ("tool_server_host", "localhost"),
+        ("tool_server_port", 0),
+        ("kernel_init_timeout", 10),
+    ]
+
+
+@pytest.mark.req("I-068", "I-069", "I-070")
+async def test_a_client_runs_code_in_a_kernel_of_a_gateway() -> None:
+    client = KernelClient(port=1)
+    with pytest.raises(RuntimeError, match="no kernel gateway runs at localhost:1"):
+        await client.connect(retries=2, retry_interval=0)
+    with pytest.raises(RuntimeError, match="Not connected"):
+        _ = client.kernel_id
+    async with KernelGateway(port=1, env={"A": "of the gateway"}) as gateway:
+        with pytest.raises(RuntimeError, match="already"):
+            await gateway.start()
+        async with client:
+            first = client.kernel_id
+            result = await client.execute("import os; x = 1; print(os.environ['A'])")
+            assert result == ExecutionResult(text="of the gateway", images=[])
+            assert [item async for item in client.stream("print(x)")] == ["1\n", ExecutionResult("1", [])]
+            with pytest.raises(ExecutionError, match="ZeroDivisionError"):
+                await client.execute("1 / 0")
+            with pytest.raises(TimeoutError, match=r"0\.20s"):
+                await client.execute("while True: pass", timeout=0.2)
+            with pytest.raises(ExecutionError, match="Cancelled"):
+                await interrupted(client)
+            assert (await client.execute("print(x)")).text == "1"
+            await client.reset()
+            assert client.kernel_id != first
+            with pytest.raises(ExecutionError, match="NameError"):
+                await client.execute("print(x)")
+            joined = asyncio.ensure_future(gateway.join())
+            await gateway.stop()
+            await gateway.stop()
+            with anyio.fail_after(10):
+                await joined
+            with pytest.raises(RuntimeError, match="Not connected"):
+                await client.execute("1")
+    with pytest.raises(ValueError, match="not available"):
+        KernelClient(approve_shell_cmds=True)
+
+
+async def test_gateway_and_client_may_live_in_different_loops_and_threads() -> None:
+    started, done = threading.Event(), threading.Event()
+
+    async def serve() -> None:
+        async with KernelGateway(port=2):
+            started.set()
+            await asyncio.to_thread(done.wait)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    try:
+        assert await asyncio.to_thread(started.wait, 30)
+        async with KernelClient(port=2) as client:
+            assert (await client.execute("print(6 * 7)")).text == "42"
+    finally:
+        done.set()
+        await asyncio.to_thread(thread.join)

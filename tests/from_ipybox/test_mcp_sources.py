@@ -1,0 +1,135 @@
+"""`generate_mcp_sources`: packages of tools, and the servers that stand behind them."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import moonpool
+from apps import DATA, fixture_server
+from moonpool.ipybox import CodeExecutionError, CodeExecutor, generate_mcp_sources
+from moonpool.ipybox.utils import arun
+
+pytestmark = pytest.mark.anyio
+
+SERVER: dict[str, Any] = {key: value for key, value in fixture_server("echo.py").items() if key != "moonpool"}
+
+
+@pytest.mark.req("I-002")
+async def test_the_public_names_are_ipyboxs() -> None:
+    import moonpool.ipybox as names
+
+    assert sorted(names.__all__) == [
+        "ApprovalRequest",
+        "CodeExecutionChunk",
+        "CodeExecutionError",
+        "CodeExecutionResult",
+        "CodeExecutor",
+        "generate_mcp_sources",
+    ]
+
+
+@pytest.mark.req("I-003")
+async def test_arun_calls_in_a_thread() -> None:
+    def power(base: int, *, exponent: int) -> int:
+        return base**exponent
+
+    assert await arun(power, 2, exponent=5) == 32
+
+
+@pytest.mark.req("I-009", "I-010", "I-012", "I-023")
+async def test_a_package_has_a_module_for_each_tool() -> None:
+    assert list(inspect.signature(generate_mcp_sources).parameters) == ["server_name", "server_params", "root_dir"]
+    made = await generate_mcp_sources("echo", SERVER, Path("mcptools"))
+    files = {path.stem for path in Path("mcptools/echo").glob("*.py")} - {"__init__"}
+    assert files == set(made)
+    assert "class Params(Model)" in Path("mcptools/echo/text.py").read_text(encoding="utf-8")
+
+
+@pytest.mark.req("I-011", "I-101")
+async def test_a_package_is_replaced_when_the_new_one_is_complete(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept.txt").write_text("kept", encoding="utf-8")
+    root = tmp_path / "mcptools"
+    root.mkdir()
+    (root / "echo").symlink_to(outside)
+    await generate_mcp_sources("echo", SERVER, root)
+    assert not (root / "echo").is_symlink()
+    assert (outside / "kept.txt").read_text(encoding="utf-8") == "kept"
+    (root / "echo" / "stale.py").write_text("", encoding="utf-8")
+    with pytest.raises(moonpool.MoonpoolError, match="echo"):
+        await generate_mcp_sources("echo", {"command": "/nowhere/at/all"}, root)
+    assert (root / "echo" / "stale.py").exists()
+    await generate_mcp_sources("echo", SERVER, root)
+    assert not (root / "echo" / "stale.py").exists()
+    assert [path.name for path in root.iterdir()] == ["echo"]
+
+
+@pytest.mark.req("I-024")
+async def test_names_that_cannot_be_packages_are_refused() -> None:
+    for name in ("1x", "a-b", "class", "../x", "", "_x"):
+        with pytest.raises(ValueError, match="cannot be the name of a package"):
+            await generate_mcp_sources(name, SERVER, Path("mcptools"))
+    with pytest.raises(ValueError, match="call it 'github'"):
+        await generate_mcp_sources("GitHub", SERVER, Path("mcptools"))
+    assert not Path("mcptools").exists()
+
+
+@pytest.mark.req("I-005", "I-018", "I-020", "I-021", "I-022", "I-043")
+async def test_placeholders_are_kept_and_their_values_never(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = {**SERVER, "env": {"FROM_ENV": "${OF_ENV}", "FROM_FILE": "${OF_FILE}"}}
+    with pytest.raises(moonpool.ConfigError, match="OF_ENV"):
+        await generate_mcp_sources("echo", given, Path("mcptools"))
+    assert not Path("mcptools").exists()
+    monkeypatch.setenv("OF_ENV", "v4lue-of-env")
+    Path(".env").write_text("# a comment\nOF_ENV=other\nexport OF_FILE='v4lue of file'  # why\n", encoding="utf-8")
+    await generate_mcp_sources("echo", given, Path("mcptools"))
+    written = [*Path("mcptools").rglob("*"), *(DATA / "private" / "ipybox").glob("*.json")]
+    texts = [path.read_text(encoding="utf-8") for path in written if path.is_file()]
+    assert any("${OF_ENV}" in text for text in texts)
+    assert not any("v4lue" in text for text in texts)
+    code = """
+from mcptools.echo import environment
+import os
+import json
+seen = json.loads(environment.run())
+reached = [bool(seen[name]) and "${" not in seen[name] for name in ("FROM_ENV", "FROM_FILE")]
+print(reached, [name for name in os.environ if name.startswith("OF_")])
+"""
+    async with CodeExecutor() as executor:
+        assert (await executor.execute(code)).text == "[True, True] []"
+
+
+@pytest.mark.req("I-025", "I-044")
+async def test_packages_of_the_search_path_are_found_and_new_ones_at_the_next_reset(tmp_path: Path) -> None:
+    code = "from mcptools.echo import text\nprint(text.run(text.Params(text='a')))"
+    async with CodeExecutor(kernel_env={"PYTHONPATH": str(tmp_path / "library")}) as executor:
+        with pytest.raises(CodeExecutionError, match="no server is configured"):
+            await executor.execute(code)
+        server = {**SERVER, "env": {"OF_THIS_TEST": str(tmp_path)}}
+        await generate_mcp_sources("echo", server, tmp_path / "library" / "mcptools")
+        await executor.reset()
+        assert (await executor.execute(code)).text == "a"
+        before = await asyncio.to_thread(processes_with, str(tmp_path))
+        await executor.reset()  # which ends the servers
+        assert (await executor.execute(code)).text == "a"
+        after = await asyncio.to_thread(processes_with, str(tmp_path))
+        assert len(before) == len(after) == 1
+        assert before != after
+    assert not await asyncio.to_thread(processes_with, str(tmp_path))
+
+
+def processes_with(value: str) -> set[str]:
+    """The processes that have this environment value."""
+    found: set[str] = set()
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if f"={value}\0".encode() in (process / "environ").read_bytes():
+                found.add(process.name)
+    return found
