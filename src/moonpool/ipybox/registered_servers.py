@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def register(root: Path, server_name: str, server_params: Mapping[str, Any], environ: Mapping[str, str]) -> None:
     """Keep what reaches a server whose package is in the folder `root`. Raises StoreFolderError, OSError."""
     path = _path(root, environ)
-    with private_folder(path.parent).joinpath(".lock").open("a") as lock:
+    with private_folder(path.parent).joinpath(".lock").open("a", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         servers = {**_read(path), server_name: dict(server_params)}
         content = json.dumps({"root": str(root.resolve()), "servers": servers}, indent=1).encode()
