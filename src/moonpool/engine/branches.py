@@ -148,11 +148,11 @@ class Branch:
             self._drop([self._used])
         self._current = self._used = None
 
-    def ran(self, run_id: str, calls: Sequence[SentCall], sandbox: Sandbox) -> None:
-        """An execution is over."""
+    def ran(self, run_id: str, calls: Sequence[SentCall], sandbox: Sandbox, *, told: bool) -> None:
+        """An execution is over. `told`: if its sandbox ended, its envelope says so; else the next execution does."""
         self.changed()
         self._steps.append(_Step(run_id, calls))
-        if sandbox.has_ended:
+        if sandbox.has_ended and told:
             self._forget(f"they ended with the sandbox in execution {len(self._steps)} ({run_id})")
 
     def _forget(self, why: str) -> None:

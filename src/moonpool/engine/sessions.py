@@ -329,7 +329,9 @@ class Session:
             return await run.on(sandbox, lambda: self._snapshot or snapshot, final=self._final, history=history)
         finally:
             if self._branch is not None:
-                self._branch.ran(run.run_id, run.sent_calls, sandbox)
+                self._branch.ran(
+                    run.run_id, run.sent_calls, sandbox, told=run.outcome is None or run.outcome.done is None
+                )
             if sandbox.has_ended:
                 self._kernel.sandbox = None
 
