@@ -140,7 +140,9 @@ async def _open(
         return open_engine(settings, environ=environ)
 
     async with AsyncExitStack() as stack:
-        engine = await stack.enter_async_context(sharing((settings, _values(environ)), make_engine))
+        # Without root a backend has one uid, which serves one tenant: then each has an engine of its own.
+        shared = (settings, _values(environ), None if os.geteuid() == 0 else key)
+        engine = await stack.enter_async_context(sharing(shared, make_engine))
         events = EventApprover()
         approver: Approver = events
         if how == "queue":
