@@ -12,7 +12,7 @@ import pytest
 
 from apps import open_app, run
 from moonpool.engine.code_request import CodeRequest
-from moonpool.engine.events import OutputChunk, RunEnded, run_events
+from moonpool.engine.events import RunEnded, run_events
 from moonpool.features.approvals.events import ApprovalQuestion, EventApprover
 from published import servers
 from published.pages import open_pages
@@ -309,11 +309,15 @@ result = [(await write_file(path={str(folder)!r} + "/" + name, content="x")).ok 
                         await (event.approve() if "a.txt" in asked.arguments else event.deny())
                     case RunEnded(envelope=envelope):
                         assert envelope.data == [True, False], envelope.error
-                    case OutputChunk():
+                    case _:
                         pass
     assert there == [
         ("OutputChunk", []),
+        ("CallStarted", []),
         ("ApprovalQuestion", []),
+        ("CallEnded", ["a.txt"]),
+        ("CallStarted", ["a.txt"]),
         ("ApprovalQuestion", ["a.txt"]),
+        ("CallEnded", ["a.txt"]),
         ("RunEnded", ["a.txt"]),
     ]
