@@ -52,7 +52,7 @@ LIES = {
     "two beginnings": "say('file_opened')\nsay('file_opened')",
     "an acknowledgement": "say('file_opened')\nsay('file_taken')",
     "another order": "channel.send({'t': 'file_opened', 'order': head['order'] + 1})",
-    "an order that is over": "channel.send({'t': 'file_failed', 'order': 1, 'code': 'x'})",
+    "an order that is over": "channel.send({'t': 'file_failed', 'order': head['order'] - 1, 'code': 'x'})",
     "a listing": "say('file_opened')\nsay('file_entries', b'[]')",
     "no form": "say('file_done', size=-1)",
     "a digest that is none": "say('file_done', size=0, sha256='zz')",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,22 +21,24 @@ _STEP = st.one_of(
     st.tuples(st.just("append"), _NAMES, st.binary(min_size=1, max_size=3)),
     st.tuples(st.just("remove"), _NAMES, st.just(b"")),
     st.tuples(st.just("link"), _NAMES, st.sampled_from([b"a", b"nowhere"])),
-    st.tuples(st.just("mode"), _NAMES, st.sampled_from([b"\x07", b"\x04"])),
+    st.tuples(st.just("mode"), _NAMES, st.sampled_from([b"\x00", b"\x80", b"\xc7"])),
     st.tuples(st.just("save"), st.just(""), st.just(b"")),
     st.tuples(st.just("restore"), st.just(""), st.binary(min_size=1, max_size=1)),
 )
 
 
 def seen(place: Path) -> dict[str, object]:
+    """What is below `place`, also what its owner may not read."""
     found: dict[str, object] = {}
-    for path in sorted(place.rglob("*")):
+    for path in sorted(place.iterdir()):
+        status = path.lstat()
         if path.is_symlink():
             content: object = str(path.readlink())
-        elif path.is_dir():
-            content = None
         else:
-            content = path.read_bytes(), path.stat().st_mtime_ns
-        found[str(path.relative_to(place))] = content, path.lstat().st_mode
+            path.chmod(0o700)
+            content = seen(path) if path.is_dir() else (path.read_bytes(), status.st_mtime_ns)
+            path.chmod(stat.S_IMODE(status.st_mode))
+        found[path.name] = content, status.st_mode
     return found
 
 
@@ -52,7 +55,7 @@ def carry_out(place: Path, what: str, name: str, data: bytes) -> None:
         elif what == "link":
             path.symlink_to(data.decode())
         elif what == "mode" and not path.is_symlink():
-            path.chmod(0o600 | data[0])
+            path.chmod(data[0])
     except OSError:
         pass
 
@@ -76,6 +79,19 @@ def test_whatever_was_done_the_folder_comes_back(tmp_path: Path, steps: list[tup
     for target, state in enumerate(states):
         assert files.restore(target) == ""
         assert seen(place) == state
+
+
+def test_the_folder_itself_may_be_locked(tmp_path: Path) -> None:
+    (tmp_path / "f").write_text("before", encoding="utf-8")
+    files = SavedFiles(str(tmp_path))
+    files.save(1)
+    tmp_path.chmod(0)
+    files.save(2)
+    assert files.restore(1) == ""
+    assert (tmp_path / "f").read_text(encoding="utf-8") == "before"
+    assert files.restore(2) == ""
+    assert stat.S_IMODE(tmp_path.stat().st_mode) == 0
+    tmp_path.chmod(0o700)
 
 
 def test_what_cannot_be_kept_is_refused_and_leaves_nothing(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ Contents are copied when they differ from what is kept already, into files witho
 they count against its quota; only PID 1 has them open. Whether a file changed is told by size, times and inode.
 
 Regular files are put back in place, so that a descriptor that was open then sees them; folders and links as they were.
+PID 1 has no capability to pass over permissions: what the code has locked is unlocked for as long as it is read.
 Pipes, sockets, owners and attributes are not kept.
 """
 
@@ -76,6 +77,7 @@ class SavedFiles:
         self._place = place
         self._states: dict[int, State] = {}
         self._known: dict[str, tuple[tuple[int, ...], _Kept]] = {}  # marks of a file now -> its content
+        self._unlocked: list[tuple[str, int]] = []  # folders, and the permissions to give back
 
     def save(self, checkpoint: int) -> None:
         """Keep the folder as it is. Raises NotKeptError; then nothing of it is kept."""
@@ -88,6 +90,8 @@ class SavedFiles:
             if isinstance(error, NotKeptError):
                 raise
             raise NotKeptError(f"the files of {self._place} cannot be kept: {error.strerror}") from error
+        finally:
+            self._lock()
         self._states[checkpoint] = state
         for path in [path for path in self._known if path not in state]:
             del self._known[path]
@@ -97,7 +101,7 @@ class SavedFiles:
 
     def _read(self, store: _Store) -> State:
         """What is there; contents that are new go into `store`. Raises NotKeptError, OSError."""
-        state = State()
+        state = State({"": _Kept(os.stat(self._place).st_mode)})
         for path, found in self._walk():
             if stat.S_ISREG(found.st_mode):
                 known = self._known.get(path)
@@ -113,8 +117,24 @@ class SavedFiles:
                 state[path] = _Kept(found.st_mode, target=os.readlink(f"{self._place}/{path}"))
         return state
 
+    def _unlock(self, path: str, found: os.stat_result) -> None:
+        """Let the owner enter and change a folder, until `_lock`."""
+        if stat.S_IMODE(found.st_mode) & stat.S_IRWXU != stat.S_IRWXU:
+            os.chmod(f"{self._place}/{path}", stat.S_IMODE(found.st_mode) | stat.S_IRWXU)
+            self._unlocked.append((path, stat.S_IMODE(found.st_mode)))
+
+    def _lock(self) -> None:
+        """Give unlocked folders their permissions back, what is deeper first."""
+        while self._unlocked:
+            path, mode = self._unlocked.pop()
+            try:
+                os.chmod(f"{self._place}/{path}", mode)
+            except OSError:
+                pass  # it is not there any more
+
     def _walk(self) -> "Iterator[tuple[str, os.stat_result]]":
-        """Everything below the folder, a folder before what is in it. Raises NotKeptError, OSError."""
+        """Everything below the folder, a folder, unlocked, before what is in it. Raises NotKeptError, OSError."""
+        self._unlock("", os.stat(self._place))
         waiting, count = [""], 0
         for below in waiting:  # grows meanwhile
             with os.scandir(f"{self._place}/{below}") as scan:
@@ -123,16 +143,17 @@ class SavedFiles:
             if count > ENTRIES_MAX or below.count("/") > _DEPTH_MAX:
                 raise NotKeptError(f"{self._place} holds more than {ENTRIES_MAX:,} files, or too deep folders")
             for name, status in found:
-                yield below + name, status
                 if stat.S_ISDIR(status.st_mode):
+                    self._unlock(below + name, status)
                     waiting.append(f"{below}{name}/")
+                yield below + name, status
 
     def _copied(self, path: str, found: os.stat_result, store: _Store) -> "tuple[_Kept, tuple[int, ...]]":
         if found.st_size + store.size > self._room:
             raise NotKeptError(
                 f"more than {self._room:,} bytes of files in {self._place} changed, a quarter of the disk"
             )
-        fd = os.open(f"{self._place}/{path}", os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        fd = _open_to_read(f"{self._place}/{path}", found)
         try:
             at, size = store.size, _copy(fd, 0, store.fd, found.st_size)
             store.size += size
@@ -159,7 +180,12 @@ class SavedFiles:
 
     def restore(self, checkpoint: int) -> str:
         """Make the folder what it was. Return what could not be put back, empty if all was."""
-        state = self._states[checkpoint]
+        try:
+            return self._restore(self._states[checkpoint])
+        finally:
+            self._lock()
+
+    def _restore(self, state: State) -> str:
         failed = self._remove_others(state)
         changed: list[str] = []
         for path, kept in state.items():  # room first: what is smaller, then what is larger
@@ -174,6 +200,7 @@ class SavedFiles:
                 self._put_back(path, kept, is_changed=path in changed)
             except OSError as error:
                 failed.append(f"{path} ({error.strerror})")
+        self._unlocked = [(path, stat.S_IMODE(kept.mode)) for path, kept in state.items() if stat.S_ISDIR(kept.mode)]
         return ", ".join(failed[:5]) + (f" and {len(failed) - 5} more" if len(failed) > 5 else "")
 
     def _is_unchanged(self, path: str, kept: _Kept) -> bool:
@@ -207,7 +234,7 @@ class SavedFiles:
         if stat.S_ISDIR(kept.mode):
             if not os.path.isdir(whole):
                 os.mkdir(whole)
-            os.chmod(whole, stat.S_IMODE(kept.mode))
+            os.chmod(whole, stat.S_IMODE(kept.mode) | stat.S_IRWXU)  # until all is in it
         elif stat.S_ISLNK(kept.mode):
             if not os.path.islink(whole) or os.readlink(whole) != kept.target:
                 if os.path.islink(whole):
@@ -229,6 +256,19 @@ class SavedFiles:
             self._known[path] = _marks(os.fstat(fd)), kept
         finally:
             os.close(fd)
+
+
+def _open_to_read(whole: str, found: os.stat_result) -> int:
+    """Open a file, also one that its owner may not read. Raises OSError."""
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+    try:
+        return os.open(whole, flags)
+    except PermissionError:
+        os.chmod(whole, stat.S_IRUSR)
+        try:
+            return os.open(whole, flags)
+        finally:
+            os.chmod(whole, stat.S_IMODE(found.st_mode))
 
 
 def _marks(found: os.stat_result) -> "tuple[int, ...]":
