@@ -10,6 +10,7 @@ output is the code's, help is printed, and figures are shown as everywhere here.
 SECURITY: all of this runs in hostile ground and protects nobody; the host bounds and checks what it is sent.
 """
 
+import atexit
 import builtins
 import json
 import subprocess
@@ -45,6 +46,7 @@ def _make() -> None:
     options.HistoryManager.enabled = False  # no database, and no thread that writes it
     options.InteractiveShell.colors = "nocolor"
     shell = shells.InteractiveShell(config=options, user_module=type(sys)("__main__"))
+    atexit.unregister(shell.atexit_operations)  # 3 ms at each end, to empty a namespace that goes with the process
     shell.system = _System(shell)
     shell.set_hook("show_in_pager", _print_page, priority=0)
     for name in ("bash", "sh", "script"):
