@@ -128,6 +128,7 @@ class SandboxSpec:
     tree: TreeRef | None = None  # shown from the start; `Sandbox.publish` replaces it
     scope: str = "default"  # the tenant; sandboxes of different scopes share neither uid nor zygote nor slots
     hash_seed: int | None = None  # of `str` in Python, to run something again; None: any, the sandbox says which
+    network: bool = False  # has a loopback interface and `Sandbox.listener`; without a proxy behind it, no more
 
     def to_confinement(self, slot: str, *, grouped: bool = False) -> dict[str, object]:
         """What `moonpool_guest.confine` is told: numbers and a random name, nothing else."""
