@@ -22,14 +22,17 @@ if TYPE_CHECKING:
     from moonpool.network.rules import HeaderCredential
     from moonpool.redaction.redactor import Tally
 
-HEAD_BYTES_MAX: Final = 64 * 1024
 HEADERS_MAX: Final = 200
 _HTTPS_PORT: Final = 443
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
-_OF_ONE_CONNECTION: Final = frozenset({
-    *(b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authorization"),
-    *(b"te", b"trailer", b"upgrade"),
-})
+_OF_ONE_CONNECTION: Final = frozenset(
+    {
+        *(b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authorization"),
+        *(b"te", b"trailer", b"upgrade"),
+    }
+)
+_LENGTH: Final = frozenset({b"content-length"})
+_NONE: Final = frozenset[bytes]()
 _ECHOING: Final = frozenset({b"TRACE", b"TRACK"})
 
 
@@ -73,7 +76,7 @@ def _check(request: h11.Request, host: str, port: int, listed: frozenset[bytes])
     if b"upgrade" in names or b"upgrade" in listed:
         text = f"WebSockets and other upgrades are not possible with {host}, to which the host adds a credential"
         raise RequestRefusedError(HTTPStatus.NOT_IMPLEMENTED, text)
-    if _FRAMING <= set(names):
+    if set(names) >= _FRAMING:
         raise RequestRefusedError(HTTPStatus.BAD_REQUEST, "a request with Content-Length and Transfer-Encoding")
     if request.method in _ECHOING:
         raise RequestRefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "TRACE is not passed on")
@@ -128,7 +131,7 @@ def incoming_response(response: h11.Response, redactor: Redactor, tally: Tally, 
         text = "the server answered compressed although it was asked not to, and its answer cannot be searched"
         raise RequestRefusedError(HTTPStatus.BAD_GATEWAY, text)
     listed = _listed(response.headers)
-    dropped = _OF_ONE_CONNECTION | listed | {b"transfer-encoding"} | ({b"content-length"} if body else frozenset())
+    dropped = _OF_ONE_CONNECTION | listed | {b"transfer-encoding"} | (_LENGTH if body else _NONE)
     headers = [pair for pair in response.headers.raw_items() if pair[0].lower() not in dropped]
     if b"close" in listed or response.http_version < b"1.1":
         headers.append((b"Connection", b"close"))

@@ -31,7 +31,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from moonpool.core.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
@@ -153,7 +153,7 @@ def _restrict(context: ssl.SSLContext) -> None:
     context.set_alpn_protocols(["http/1.1"])
 
 
-def _only(host: str) -> object:
+def _only(host: str) -> Callable[[ssl.SSLObject, str | None, ssl.SSLContext], int | None]:
     """Refuses a handshake whose server name is not `host`, or that has none."""
 
     def check(_: ssl.SSLObject, name: str | None, __: ssl.SSLContext) -> int | None:

@@ -1,9 +1,10 @@
 """The server name in the TLS ClientHello of a tunnel: it must be the host that the tunnel was opened to.
 
-A tunnel's content is encrypted, so its name is all that shows whether it goes to the allowed domain or, through a server
-that many domains share, to another one. `ServerNameCheck` holds back what the client sends until its ClientHello is
-complete, compares, and lets it through unchanged. A second ClientHello, which a server may ask for (HelloRetryRequest),
-is compared as well. With Encrypted ClientHello only the outer name can be seen; it counts like any other.
+A tunnel's content is encrypted, so its name is all that shows whether it goes to the allowed domain or, through a
+server that many domains share, to another one. `ServerNameCheck` holds back what the client sends until its ClientHello
+is complete, compares, and lets it through unchanged. A second ClientHello, which a server may ask for
+(HelloRetryRequest), is compared as well. With Encrypted ClientHello only the outer name can be seen; it counts like
+any other.
 
 SECURITY: the bytes come from the sandbox. What is held is bounded, a field that does not fit is refused, and so is
 early data: without it, one record shows whether a second ClientHello follows the first.
@@ -16,7 +17,7 @@ from typing import Final
 
 HELLO_BYTES_MAX: Final = 16 * 1024
 """Of one ClientHello; real ones have up to 2 KiB, with post-quantum keys."""
-_RECORDS_MAX: Final = 64  # that one ClientHello is cut into, or that stand before the second
+_RECORDS_MAX: Final = 64  # that one ClientHello is cut into
 _HEADER_BYTES: Final = 5
 _RECORD_BYTES_MAX: Final = 16 * 1024
 _CHANGE_CIPHER_SPEC, _ALERT, _HANDSHAKE, _APPLICATION_DATA = 20, 21, 22, 23
@@ -58,7 +59,7 @@ class ServerNameCheck:
 
     def _after_first(self, at: int) -> int:
         """The end of what may be sent on of what follows the first ClientHello, from `at` on."""
-        for _ in range(_RECORDS_MAX):
+        while True:
             kind, record = self._record(at)
             if record is None:
                 return at
@@ -70,7 +71,6 @@ class ServerNameCheck:
             if kind in {_HANDSHAKE, _APPLICATION_DATA}:  # the handshake goes on: no other ClientHello can follow
                 self._over = True
                 return len(self._held)
-        raise ServerNameError("too many TLS records before the handshake went on")
 
     def _hello(self, start: int) -> int:
         """Check the ClientHello whose records begin at `start`: where they end, or `start` if it is incomplete."""

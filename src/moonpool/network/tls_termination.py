@@ -20,18 +20,17 @@ from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import h11
-from anyio import BrokenResourceError, ClosedResourceError, EndOfStream
-from anyio.abc import ByteStream
+from anyio import BrokenResourceError, EndOfStream
 from anyio.streams.tls import TLSStream
 
 from moonpool.core.errors import MoonpoolError
 from moonpool.network.credential_requests import (
-    HEAD_BYTES_MAX,
     RequestRefusedError,
     incoming_response,
     outgoing_request,
     redactor_for,
 )
+from moonpool.network.http_peer import GONE, SILENCE_S_MAX, CountedSocket, HttpPeer
 from moonpool.network.session_ca import upstream_context
 
 if TYPE_CHECKING:
@@ -47,12 +46,8 @@ Connect: TypeAlias = "Callable[[str, int], Awaitable[tuple[asyncio.StreamReader,
 HANDSHAKE_S_MAX: Final = 30.0
 IDLE_S_MAX: Final = 75.0
 """Between two requests."""
-SILENCE_S_MAX: Final = 600.0
-"""Within a request or answer, or until it is answered."""
 _CLOSING_S_MAX: Final = 2.0
 _INTERIM_MAX: Final = 16
-_CHUNK_BYTES: Final = 64 * 1024
-_GONE: Final = (EndOfStream, BrokenResourceError, ClosedResourceError, OSError, ssl.SSLError)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +78,7 @@ async def forward_with_credential(
 
     Raises nothing but cancellation; the caller closes `client_writer`.
     """
-    socket = _Socket(client_reader, client_writer)
+    socket = CountedSocket(client_reader, client_writer)
     forwarding = _Forwarding(host, port, credential, authority.roots, connect)
     try:
         await forwarding.run(socket, authority)
@@ -107,32 +102,33 @@ class _Forwarding:
         self._host, self._port, self._credential = host, port, credential
         self._roots, self._connect = roots, connect
         self._writer: asyncio.StreamWriter | None = None
-        self._upstream: _Peer | None = None
+        self._upstream: HttpPeer | None = None
 
     def close(self) -> None:
         """Close the connection to the server at once."""
         if self._writer is not None:
             self._writer.transport.abort()
 
-    async def run(self, socket: _Socket, authority: SessionAuthority) -> None:
+    async def run(self, socket: CountedSocket, authority: SessionAuthority) -> None:
         """The code's handshake, and its requests one after the other."""
         try:
             async with asyncio.timeout(HANDSHAKE_S_MAX):
                 context = await asyncio.to_thread(authority.server_context, self._host)
-                stream = await TLSStream.wrap(
-                    socket, server_side=True, ssl_context=context, standard_compatible=False
-                )
-        except (*_GONE, TimeoutError) as error:
+                stream = await TLSStream.wrap(socket, server_side=True, ssl_context=context, standard_compatible=False)
+        except (*GONE, TimeoutError) as error:
             self.problem = f"the code's TLS handshake failed{_reason(error)}"
             return
-        guest = _Peer(stream, h11.SERVER)
+        guest = HttpPeer(stream, h11.SERVER)
         redactor = await asyncio.to_thread(redactor_for, self._credential)
         await self._serve(guest, redactor)
-        with suppress(*_GONE, TimeoutError):
+        with suppress(*GONE, TimeoutError):
             async with asyncio.timeout(_CLOSING_S_MAX):
-                await stream.unwrap()  # so that the code's client reads the answer before the connection is gone
+                with suppress(*GONE):
+                    await stream.unwrap()
+                while True:  # a client that still sends would lose the answer if the connection were closed at once
+                    await socket.receive()
 
-    async def _serve(self, guest: _Peer, redactor: Redactor) -> None:
+    async def _serve(self, guest: HttpPeer, redactor: Redactor) -> None:
         try:
             while (request := await self._next_request(guest)) is not None:
                 await self._exchange(guest, request, redactor)
@@ -148,24 +144,24 @@ class _Forwarding:
         except TimeoutError:
             self.problem = f"nothing came for {SILENCE_S_MAX:.0f} seconds"
             await guest.refuse(HTTPStatus.GATEWAY_TIMEOUT, self.problem)
-        except _GONE:
+        except GONE:
             self.problem = "the connection was lost in the middle of a request"
 
-    async def _next_request(self, guest: _Peer) -> h11.Request | None:
+    async def _next_request(self, guest: HttpPeer) -> h11.Request | None:
         """The next request; None when either side has closed its connection, or for too long nothing came."""
         waiting = [asyncio.ensure_future(guest.next_event())]
         if self._upstream is not None:
             waiting.append(asyncio.ensure_future(self._upstream.next_event()))  # a server that closes meanwhile
         try:
-            await asyncio.wait(waiting, timeout=IDLE_S_MAX, return_when=asyncio.FIRST_COMPLETED)
-            event = waiting[0].result() if waiting[0].done() else None
-        except (*_GONE, TimeoutError):
+            done, _ = await asyncio.wait(waiting, timeout=IDLE_S_MAX, return_when=asyncio.FIRST_COMPLETED)
+            event = waiting[0].result() if done == {waiting[0]} else None
+        except (*GONE, TimeoutError):
             return None
         finally:
             await _cancelled(*waiting)
         return event if isinstance(event, h11.Request) else None
 
-    async def _exchange(self, guest: _Peer, request: h11.Request, redactor: Redactor) -> None:
+    async def _exchange(self, guest: HttpPeer, request: h11.Request, redactor: Redactor) -> None:
         """One request and its answer, whose bodies may pass at the same time."""
         outgoing = outgoing_request(request, self._host, self._port, self._credential)
         if self._upstream is None:
@@ -184,13 +180,13 @@ class _Forwarding:
         finally:
             await _cancelled(up, down)
 
-    async def _connected(self) -> _Peer:
+    async def _connected(self) -> HttpPeer:
         """The server, which has proved to be `host`. Raises RequestRefusedError."""
         try:
             async with asyncio.timeout(HANDSHAKE_S_MAX):
                 context = await asyncio.to_thread(upstream_context, self._roots)
                 reader, self._writer = await self._connect(self._host, self._port)
-                socket = _Socket(reader, self._writer)
+                socket = CountedSocket(reader, self._writer)
                 stream = await TLSStream.wrap(
                     socket, server_side=False, hostname=self._host, ssl_context=context, standard_compatible=False
                 )
@@ -202,14 +198,14 @@ class _Forwarding:
             raise RequestRefusedError(HTTPStatus.GATEWAY_TIMEOUT, text) from None
         except MoonpoolError as error:
             raise RequestRefusedError(HTTPStatus.BAD_GATEWAY, str(error)) from None
-        except _GONE as error:
+        except GONE as error:
             text = f"{self._host} cannot be reached over TLS{_reason(error)}"
             raise RequestRefusedError(HTTPStatus.BAD_GATEWAY, text) from None
-        return _Peer(stream, h11.CLIENT)
+        return HttpPeer(stream, h11.CLIENT)
 
-    async def _pass_answer(self, guest: _Peer, upstream: _Peer, method: bytes, redactor: Redactor) -> None:
+    async def _pass_answer(self, guest: HttpPeer, upstream: HttpPeer, method: bytes, redactor: Redactor) -> None:
         try:
-            response = await self._final_response(guest, upstream, redactor)
+            response = await self._final_response(guest, upstream)
             status = response.status_code
             body = method != b"HEAD" and status not in {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}
             incoming = incoming_response(response, redactor, self.tally, body=body)
@@ -218,19 +214,23 @@ class _Forwarding:
             raise RequestRefusedError(HTTPStatus.BAD_GATEWAY, text) from None
         await guest.send(incoming)
         stream = redactor.stream()
-        while isinstance(event := await _body_event(upstream), h11.Data):
-            if shown := stream.feed(bytes(event.data)):
-                await guest.send(h11.Data(data=shown))
-        if rest := stream.finish():
-            await guest.send(h11.Data(data=rest))
-        await guest.send(h11.EndOfMessage())  # without trailers: nobody asked for them
-        self.tally += stream.tally
+        try:
+            while isinstance(event := await _body_event(upstream), h11.Data):
+                if shown := stream.feed(bytes(event.data)):
+                    await guest.send(h11.Data(data=shown))
+            if rest := stream.finish():
+                await guest.send(h11.Data(data=rest))
+            await guest.send(h11.EndOfMessage())  # without trailers: nobody asked for them
+        finally:
+            self.tally += stream.tally
 
-    async def _final_response(self, guest: _Peer, upstream: _Peer, redactor: Redactor) -> h11.Response:
+    async def _final_response(self, guest: HttpPeer, upstream: HttpPeer) -> h11.Response:
         for _ in range(_INTERIM_MAX):
             try:
                 event = await upstream.next_event()
-            except _GONE:
+            except TimeoutError:
+                raise
+            except GONE:
                 event = None
             if isinstance(event, h11.Response):
                 return event
@@ -242,7 +242,7 @@ class _Forwarding:
         raise RequestRefusedError(HTTPStatus.BAD_GATEWAY, f"{self._host} sent more than {_INTERIM_MAX} interim answers")
 
 
-async def _pass_body(guest: _Peer, upstream: _Peer) -> None:
+async def _pass_body(guest: HttpPeer, upstream: HttpPeer) -> None:
     """Send the body on, then wait for what comes after it. Raises if the code's client is gone or sends no HTTP."""
     while isinstance(event := await guest.next_event(), h11.Data):
         try:
@@ -256,7 +256,7 @@ async def _pass_body(guest: _Peer, upstream: _Peer) -> None:
     await guest.receive()
 
 
-async def _body_event(upstream: _Peer) -> Any:
+async def _body_event(upstream: HttpPeer) -> Any:
     """The next part of an answer's body. Raises BrokenResourceError if it ends too early."""
     try:
         event = await upstream.next_event()
@@ -276,88 +276,3 @@ async def _cancelled(*tasks: asyncio.Future[Any]) -> None:
 def _reason(error: BaseException) -> str:
     text = (error.reason if isinstance(error, ssl.SSLError) else getattr(error, "strerror", None)) or ""
     return f": {text}" if text else ""
-
-
-class _Peer:
-    """One end of the HTTP connection, over TLS."""
-
-    def __init__(self, stream: TLSStream, role: type[h11.CLIENT | h11.SERVER]) -> None:
-        self._stream = stream
-        self._http = h11.Connection(role, max_incomplete_event_size=HEAD_BYTES_MAX)
-
-    async def next_event(self) -> Any:
-        """The next event. Raises h11.RemoteProtocolError, TimeoutError, or what `_GONE` names."""
-        while (event := self._http.next_event()) is h11.NEED_DATA:
-            await self.receive(eof=True)
-        return event
-
-    async def receive(self, *, eof: bool = False) -> None:
-        """Take what comes next. Raises EndOfStream if nothing will, unless `eof` is asked for as an event."""
-        try:
-            async with asyncio.timeout(SILENCE_S_MAX):
-                data = await self._stream.receive(_CHUNK_BYTES)
-        except EndOfStream:
-            if not eof:
-                raise
-            data = b""
-        self._http.receive_data(data)
-
-    async def send(self, event: Any) -> None:
-        """Send it, waiting while the other side does not read. Raises BrokenResourceError, TimeoutError."""
-        try:
-            data = self._http.send(event)
-        except h11.LocalProtocolError:  # its text may hold a header
-            raise BrokenResourceError from None
-        if data:
-            async with asyncio.timeout(SILENCE_S_MAX):
-                await self._stream.send(data)
-
-    def next_cycle(self) -> bool:
-        """Make ready for another request; whether there may be one."""
-        if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
-            return False
-        self._http.start_next_cycle()
-        return True
-
-    async def refuse(self, status: int, text: str) -> None:
-        """Answer the request, unless its answer has begun."""
-        if self._http.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
-            return
-        body = f"moonpool: {text}\n".encode()
-        headers = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))]
-        head = h11.Response(status_code=status, headers=[*headers, ("Connection", "close")])
-        with suppress(*_GONE, TimeoutError):
-            for event in (head, h11.Data(data=body), h11.EndOfMessage()):
-                await self.send(event)
-
-
-class _Socket(ByteStream):
-    """asyncio's two streams as anyio has them, counted."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self.received = self.sent = 0
-        self._reader, self._writer = reader, writer
-
-    async def receive(self, max_bytes: int = _CHUNK_BYTES) -> bytes:
-        try:
-            data = await self._reader.read(max_bytes)
-        except OSError:
-            raise BrokenResourceError from None
-        if not data:
-            raise EndOfStream
-        self.received += len(data)
-        return data
-
-    async def send(self, item: bytes) -> None:
-        self.sent += len(item)
-        try:
-            self._writer.write(item)
-            await self._writer.drain()
-        except OSError:
-            raise BrokenResourceError from None
-
-    async def send_eof(self) -> None:
-        self._writer.write_eof()
-
-    async def aclose(self) -> None:
-        self._writer.close()
