@@ -50,7 +50,7 @@ class HeaderCredential:
 
     def __post_init__(self) -> None:
         if not _HEADER_NAME.fullmatch(self.header):
-            raise NetworkRuleError(f"{self.header[:80]!r} cannot be the name of a header; it has one like Authorization")
+            raise NetworkRuleError(f"{self.header[:80]!r} cannot be the name of a header such as Authorization")
         if not _HEADER_VALUE.fullmatch(self.value):
             raise NetworkRuleError(
                 f"the value for the header {self.header} is empty, too long or has characters other than visible ASCII"
@@ -79,7 +79,7 @@ class DomainRule:
     def within(self, other: DomainRule) -> bool:
         """Whether `other` covers all that this one does."""
         return set(self.ports) <= set(other.ports) and (
-            self.pattern == other.pattern or other._covers_name(self.pattern.removeprefix("*."))  # noqa: SLF001
+            self.pattern == other.pattern or other._covers_name(self.pattern.removeprefix("*."))
         )
 
     def __str__(self) -> str:
@@ -94,7 +94,7 @@ class NetworkRules:
 
     def __post_init__(self) -> None:
         if len(self.domains) > DOMAINS_MAX:
-            raise NetworkRuleError(f"{len(self.domains)} domains are more than the {DOMAINS_MAX} that a session may have")
+            raise NetworkRuleError(f"{len(self.domains)} domains are too many: a session may have {DOMAINS_MAX}")
 
     def rule_for(self, host: str, port: int) -> DomainRule | None:
         """The rule that allows `host:port`: the exact one before any `*.`, and the longest of those."""
@@ -123,7 +123,7 @@ def parse_domain(text: str, credential: HeaderCredential | None = None) -> Domai
     if host is None:
         raise NetworkRuleError(f"{text[:100]!r} is no domain that can be allowed; {_EXAMPLE}")
     if "." not in host:
-        what = f"{text[:100]!r} would allow a whole top-level domain" if wildcard else f"{host!r} is no full domain name"
+        what = f"{text[:100]!r} is a whole top-level domain" if wildcard else f"{host!r} is no full domain name"
         raise NetworkRuleError(f"{what}; {_EXAMPLE}")
     if wildcard and credential is not None:
         raise NetworkRuleError(f"a credential needs one exact domain, not {text[:100]!r}")
