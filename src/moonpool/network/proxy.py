@@ -250,9 +250,7 @@ class NetworkProxy:
             rule = self._allowed(connection)
             return await self._connect(rule, connection, host, port)
 
-        cast(
-            "asyncio.Transport", writer.transport
-        ).pause_reading()  # the TLS takes over what follows
+        cast("asyncio.Transport", writer.transport).pause_reading()  # the TLS takes over what follows
         _say_connected(client, writer)
         connection.bytes_up, connection.bytes_down = await self._network.forward(
             reader, writer, connection.host, connection.port, credential, connect

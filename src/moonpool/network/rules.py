@@ -28,7 +28,7 @@ _LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _HEADER_VALUE: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,8190}[\x21-\x7e])?")
-_EXAMPLE: Final = "write a name such as pypi.org, or *.example.com for all names below it"
+_EXAMPLE: Final = "write a name such as docs.example.com, or *.example.com for all names below it"
 
 
 class NetworkRuleError(MoonpoolError):
@@ -113,7 +113,7 @@ class NetworkRules:
 
 
 def parse_domain(text: str, credential: HeaderCredential | None = None) -> DomainRule:
-    """A rule from what a person writes: `pypi.org`, `*.example.com`, `example.com:8443`. Raises NetworkRuleError."""
+    """A rule from what a person writes: `example.org`, `*.example.com`, `example.com:8443`. Raises NetworkRuleError."""
     name, colon, port_text = text.strip().rpartition(":")
     if not colon:
         name, port_text = text.strip(), ""
