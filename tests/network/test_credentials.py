@@ -18,9 +18,11 @@ import h11
 import pytest
 from blockbuster import blockbuster_ctx
 
-from moonpool.core.errors import InputError
+from moonpool.network.connections import Outcome, RefusedError
+from moonpool.network.roots import trusted_roots
 from moonpool.network.rules import HeaderCredential
-from moonpool.network.session_ca import CONTEXTS_MAX, SessionAuthority, trust_variables, trusted_roots
+from moonpool.network.session_ca import CONTEXTS_MAX, SessionAuthority
+from moonpool.sandboxes.base import TRUST_VARIABLES
 from network.tls_hosts import CREDENTIAL, HOST, SECRET, Talk, echo, hosted, running, signer, to
 from waiting import until
 
@@ -83,9 +85,11 @@ Authorization: Bearer in a trailer
     assert ["authorization", "[REDACTED:CREDENTIAL]"] in told["headers"]
     assert SECRET not in answer
     (done,) = host.done
-    assert (done.requests, done.redactions, done.problem) == (1, 1, "")
-    assert done.bytes_up > len(request)
-    assert done.bytes_down > len(answer)
+    assert (done.requests, done.redactions, done.outcome) == (1, 1, Outcome.DONE)
+    (meter,) = host.meters
+    assert meter.requests == 1
+    assert meter.bytes_up > len(request)
+    assert meter.bytes_down > len(answer)
 
 
 async def test_a_name_that_servers_take_for_the_credentials_is_not_sent(context: ssl.SSLContext) -> None:
@@ -130,7 +134,7 @@ async def test_requests_that_cannot_be_sent_on_are_answered_and_the_server_sees_
         await until(lambda: len(host.done) == len(REFUSED))
     assert wrong == {}
     assert server.connections == 0
-    assert all(done.problem and not done.requests for done in host.done)
+    assert [(done.requests, done.outcome) for done in host.done] == [(0, Outcome.MALFORMED)] * len(REFUSED)
 
 
 async def test_the_credential_is_taken_out_of_answers_in_every_form(context: ssl.SSLContext) -> None:
@@ -230,7 +234,7 @@ async def test_a_client_that_does_not_read_stops_the_server(context: ssl.SSLCont
                     await host.ask(GET.replace("GET /", "TRACE /"))
             assert sent < 64 * 1024**2
         await until(lambda: any(done.requests for done in host.done))  # the server hears of a client that is gone
-    assert "lost in the middle" in next(done.problem for done in host.done if done.requests)
+    assert next(done.outcome for done in host.done if done.requests) is Outcome.FAILED
 
 
 async def test_a_client_may_ask_before_it_sends_a_body(context: ssl.SSLContext) -> None:
@@ -296,14 +300,19 @@ async def test_the_server_must_prove_who_it_is(context: ssl.SSLContext, tmp_path
         assert f"the certificate of {HOST} cannot be verified: {reason}" in answer
 
     async def refusing(host: str, port: int) -> Any:
-        raise InputError("10.0.0.1 is a private address")
+        raise RefusedError(403, Outcome.ADDRESS_REFUSED, "10.0.0.1 is a private address")
 
     async def closed(host: str, port: int) -> Any:
         raise ConnectionRefusedError(111, "Connection refused")
 
-    for connect, text in ((refusing, "10.0.0.1 is a private address"), (closed, "Connection refused")):
+    for connect, text, outcome in (
+        (refusing, "10.0.0.1 is a private address", Outcome.ADDRESS_REFUSED),
+        (closed, f"{HOST} cannot be reached over TLS", Outcome.UNREACHABLE),
+    ):
         async with hosted(connect) as host:
             assert text in await host.ask(GET)
+            await until(lambda host=host: host.done)
+        assert host.done[0].outcome is outcome
 
 
 async def test_a_client_must_name_the_host_and_trust_the_session(context: ssl.SSLContext) -> None:
@@ -320,7 +329,7 @@ async def test_a_client_must_name_the_host_and_trust_the_session(context: ssl.SS
         writer.write(GET.encode())  # in clear
         await until(lambda: len(host.done) == 5)
         writer.close()
-    assert all("TLS handshake failed" in done.problem and not done.requests for done in host.done)
+    assert [(done.requests, done.outcome) for done in host.done] == [(0, Outcome.FAILED)] * 5
     assert server.connections == 0
 
 
@@ -342,7 +351,7 @@ async def test_the_connection_ends_with_the_servers(context: ssl.SSLContext) -> 
         answer = await host.ask(kept)
         assert answer.endswith("\r\nhalf\r\n")  # no last chunk: the code's client can tell that it is not all
         await until(lambda: host.done)
-    assert "lost in the middle" in host.done[0].problem
+    assert host.done[0].outcome is Outcome.FAILED
 
 
 async def test_nothing_that_is_told_or_logged_has_the_credential(
@@ -382,7 +391,7 @@ require("https").get(to, answer => answer.on("data", data => console.log(String(
             "curl": ["curl", "-sS", "--resolve", f"{HOST}:{host.port}:127.0.0.1", "-H", f"Host: {HOST}", url],
             "node": ["node", "-e", node],
         }
-        environ = {"PATH": os.environ["PATH"], **trust_variables(str(bundle))}
+        environ = {"PATH": os.environ["PATH"], **dict.fromkeys(TRUST_VARIABLES, str(bundle))}
         for name, command in commands.items():
             if shutil.which(command[0]) is None:
                 continue

@@ -20,7 +20,7 @@ from cryptography.x509.oid import NameOID
 
 from moonpool.network.rules import HeaderCredential
 from moonpool.network.session_ca import SessionAuthority
-from moonpool.network.tls_termination import Connect, Transferred, forward_with_credential
+from moonpool.network.tls_termination import Connect, Forwarded, forward_with_credential
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
@@ -204,12 +204,31 @@ async def _end(listener: asyncio.Server, tasks: set[Any]) -> None:
 
 
 @dataclass
+class Counted:
+    """A `Counter` of one connection."""
+
+    bytes_up: int = 0
+    bytes_down: int = 0
+    requests: int = 0
+
+    def up(self, count: int) -> None:
+        self.bytes_up += count
+
+    def down(self, count: int) -> None:
+        self.bytes_down += count
+
+    def used_credential(self) -> None:
+        self.requests += 1
+
+
+@dataclass
 class Host:
     """Where a client in the sandbox arrives."""
 
     authority: SessionAuthority
     port: int = 0
-    done: list[Transferred] = field(default_factory=list[Transferred])
+    done: list[Forwarded] = field(default_factory=list[Forwarded])
+    meters: list[Counted] = field(default_factory=list[Counted])
 
     def trust(self) -> ssl.SSLContext:
         return ssl.create_default_context(cadata=self.authority.bundle().decode())
@@ -248,8 +267,11 @@ async def hosted(
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         tasks.add(asyncio.current_task())
+        host.meters.append(meter := Counted())
         with aborting(writer):
-            done = await forward_with_credential(reader, writer, HOST, port, credential, host.authority, connect)
+            done = await forward_with_credential(
+                reader, writer, HOST, port, credential, host.authority, connect, meter=meter
+            )
             host.done.append(done)
 
     listener = await asyncio.start_server(serve, "127.0.0.1", 0)

@@ -448,8 +448,9 @@ class Session:
             self._kernel.sandbox = self._runtime.pool.acquire_nowait(
                 self._spec(), language, principal=self._caller_grant.principal
             )
-            self._kernel.connect()
         if self._kernel.sandbox is None or not self._kernel.sandbox.shows(snapshot.digest):
+            return None
+        if not self._kernel.is_connected:
             return None
         return self._kernel.sandbox, snapshot
 
@@ -471,7 +472,7 @@ class Session:
             except BaseException:
                 await _give_up(acquiring)
                 raise
-        self._kernel.connect()
+        await self._kernel.connect()
         assert self._snapshot is not None
         await show(self._kernel.sandbox, self._snapshot)
         return self._kernel.sandbox, self._snapshot

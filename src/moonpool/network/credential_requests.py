@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import h11
 
+from moonpool.network.connections import Outcome, RefusedError
 from moonpool.redaction.redactor import Redactor
 
 if TYPE_CHECKING:
@@ -36,16 +37,8 @@ _NONE: Final = frozenset[bytes]()
 _ECHOING: Final = frozenset({b"TRACE", b"TRACK"})
 
 
-class RequestRefusedError(Exception):
-    """The request is answered with `status` and the text, which has nothing of the credential; then all is closed."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
-
-
 def outgoing_request(request: h11.Request, host: str, port: int, credential: HeaderCredential) -> h11.Request:
-    """The request as it is sent to `host`. Raises RequestRefusedError."""
+    """The request as it is sent to `host`. Raises RefusedError."""
     listed = _listed(request.headers)
     _check(request, host, port, listed)
     own = credential.header.encode()
@@ -64,28 +57,32 @@ def outgoing_request(request: h11.Request, host: str, port: int, credential: Hea
             headers=[(b"Host", _authorities(host, port)[0]), *kept, *ours],
         )
     except h11.LocalProtocolError:  # its text may hold the value
-        raise RequestRefusedError(HTTPStatus.BAD_REQUEST, "the request cannot be written with the credential") from None
+        raise _malformed(HTTPStatus.BAD_REQUEST, "the request cannot be written with the credential") from None
 
 
 def _check(request: h11.Request, host: str, port: int, listed: frozenset[bytes]) -> None:
     names = [name for name, _ in request.headers]
     if request.http_version != b"1.1":
-        raise RequestRefusedError(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "only HTTP/1.1 is spoken here")
+        raise _malformed(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "only HTTP/1.1 is spoken here")
     if len(names) > HEADERS_MAX:
-        raise RequestRefusedError(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"more than {HEADERS_MAX} headers")
+        raise _malformed(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"more than {HEADERS_MAX} headers")
     if b"upgrade" in names or b"upgrade" in listed:
         text = f"WebSockets and other upgrades are not possible with {host}, to which the host adds a credential"
-        raise RequestRefusedError(HTTPStatus.NOT_IMPLEMENTED, text)
+        raise _malformed(HTTPStatus.NOT_IMPLEMENTED, text)
     if set(names) >= _FRAMING:
-        raise RequestRefusedError(HTTPStatus.BAD_REQUEST, "a request with Content-Length and Transfer-Encoding")
+        raise _malformed(HTTPStatus.BAD_REQUEST, "a request with Content-Length and Transfer-Encoding")
     if request.method in _ECHOING:
-        raise RequestRefusedError(HTTPStatus.METHOD_NOT_ALLOWED, "TRACE is not passed on")
+        raise _malformed(HTTPStatus.METHOD_NOT_ALLOWED, "TRACE is not passed on")
     if not (request.target.startswith(b"/") or (request.target, request.method) == (b"*", b"OPTIONS")):
-        raise RequestRefusedError(HTTPStatus.BAD_REQUEST, "the target of a request must be a path")
+        raise _malformed(HTTPStatus.BAD_REQUEST, "the target of a request must be a path")
     sent_to = [value.lower() for name, value in request.headers if name == b"host"]
     if len(sent_to) != 1 or sent_to[0] not in _authorities(host, port):
         text = f"the header Host must name {host}, which the connection was opened to"
-        raise RequestRefusedError(HTTPStatus.MISDIRECTED_REQUEST, text)
+        raise _malformed(HTTPStatus.MISDIRECTED_REQUEST, text)
+
+
+def _malformed(status: int, text: str) -> RefusedError:
+    return RefusedError(status, Outcome.MALFORMED, text)
 
 
 def _authorities(host: str, port: int) -> tuple[bytes, ...]:
@@ -122,14 +119,16 @@ def redactor_for(credential: HeaderCredential) -> Redactor:
 
 
 def incoming_response(response: h11.Response, redactor: Redactor, tally: Tally, *, body: bool) -> h11.Response:
-    """The head of the answer as the code gets it. `body`: whether one may follow. Raises RequestRefusedError."""
+    """The head of the answer as the code gets it. `body`: whether one may follow. Raises RefusedError."""
     if len(response.headers) > HEADERS_MAX:
-        raise RequestRefusedError(HTTPStatus.BAD_GATEWAY, f"the server answered with more than {HEADERS_MAX} headers")
+        raise RefusedError(
+            HTTPStatus.BAD_GATEWAY, Outcome.FAILED, f"the server answered with more than {HEADERS_MAX} headers"
+        )
     encodings = [value.lower() for name, value in response.headers if name == b"content-encoding"]
     if body and any(value not in {b"identity", b""} for value in encodings):
         # SECURITY: a compressed answer may hold the credential, and nobody could tell.
         text = "the server answered compressed although it was asked not to, and its answer cannot be searched"
-        raise RequestRefusedError(HTTPStatus.BAD_GATEWAY, text)
+        raise RefusedError(HTTPStatus.BAD_GATEWAY, Outcome.FAILED, text)
     listed = _listed(response.headers)
     dropped = _OF_ONE_CONNECTION | listed | {b"transfer-encoding"} | (_LENGTH if body else _NONE)
     headers = [pair for pair in response.headers.raw_items() if pair[0].lower() not in dropped]

@@ -1,12 +1,12 @@
 """The certificate authority of one session: for domains with a credential the host stands in for the server.
 
-Clients in the sandbox trust it because its certificate is in the bundle that their environment names, behind the
-system's own. It is made when the session opens, nothing but the session's sandbox trusts it, and its keys are gone with
-it. Each certificate of the authority is constrained to the hosts that it was made for; hosts that are allowed later get
-one of their own.
+Clients in the sandbox trust it because its certificate is in the bundle that their environment names
+(`moonpool.sandboxes.base.TRUST_VARIABLES`), behind the system's own. Nothing but the session's sandboxes trusts it, and
+its keys are gone with it. Each of its certificates is constrained to the hosts that it was made for; hosts that
+are allowed later get one of their own.
 
 SECURITY: keys are in the memory of this process only, never on a disk: `ssl` reads certificates from files, so it is
-given an anonymous one in memory. No key and no credential is in `bundle()` or `trust_variables()`.
+given an anonymous one in memory. No key and no credential is in `bundle()`.
 """
 
 from __future__ import annotations
@@ -18,8 +18,6 @@ import threading
 from collections import OrderedDict
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from cryptography import x509
@@ -28,7 +26,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from moonpool.core.errors import ConfigError
+from moonpool.network.roots import restrict
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -40,49 +38,6 @@ CONTEXTS_MAX: Final = 64
 AUTHORITY_LIFETIME: Final = timedelta(days=30)
 LEAF_LIFETIME: Final = timedelta(hours=24)
 _CLOCK_DIFFERENCE: Final = timedelta(hours=1)
-_TRUST_VARIABLES: Final = (
-    "SSL_CERT_FILE",  # Python's ssl, httpx, OpenSSL, uv, Go
-    "REQUESTS_CA_BUNDLE",
-    "CURL_CA_BUNDLE",
-    "PIP_CERT",
-    "GIT_SSL_CAINFO",
-    "NODE_EXTRA_CA_CERTS",
-)
-_SYSTEM_ROOTS: Final = (
-    "/etc/ssl/certs/ca-certificates.crt",
-    "/etc/pki/tls/certs/ca-bundle.crt",
-    "/etc/ssl/ca-bundle.pem",
-    "/etc/ssl/cert.pem",
-)
-
-
-def trust_variables(bundle_path: str) -> dict[str, str]:
-    """The variables that make clients in a sandbox trust the bundle at `bundle_path` there."""
-    return dict.fromkeys(_TRUST_VARIABLES, bundle_path)
-
-
-def trusted_roots(extra: Path | None = None) -> bytes:
-    """PEM of this system's certificate authorities, and of those in the operator's file. Raises ConfigError."""
-    places = [ssl.get_default_verify_paths().cafile, *_SYSTEM_ROOTS]
-    found = next((path for place in places if place and (path := Path(place)).is_file()), None)
-    if found is None and extra is None:
-        raise ConfigError("this machine has no certificate authorities to verify servers with: install ca-certificates")
-    try:
-        return b"\n".join(path.read_bytes() for path in (found, extra) if path is not None)
-    except OSError as error:
-        raise ConfigError(f"certificate authorities cannot be read: {error}") from None
-
-
-@cache
-def upstream_context(roots: bytes) -> ssl.SSLContext:
-    """For connections to servers: certificates are verified against `roots`, HTTP/1.1 only. Raises ConfigError."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # it requires a certificate for the name of the host
-    _restrict(context)
-    try:
-        context.load_verify_locations(cadata=roots.decode("ascii", "replace"))
-    except ssl.SSLError as error:
-        raise ConfigError(f"certificate authorities cannot be read: {error.reason}") from None
-    return context
 
 
 class _Issuer(NamedTuple):
@@ -138,19 +93,13 @@ class SessionAuthority:
             raise ValueError(f"the session's certificate authority is not for {host}")
         leaf = _new_leaf(host, issuer, self._leaf_key, now)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        _restrict(context)
+        restrict(context)
         context.num_tickets = 0
         context.options |= ssl.OP_NO_TICKET
         context.sni_callback = _only(host)
         key = self._leaf_key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
         _load(context, key + leaf.public_bytes(Encoding.PEM))
         return context
-
-
-def _restrict(context: ssl.SSLContext) -> None:
-    context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.options |= ssl.OP_NO_RENEGOTIATION
-    context.set_alpn_protocols(["http/1.1"])
 
 
 def _only(host: str) -> Callable[[ssl.SSLObject, str | None, ssl.SSLContext], int | None]:

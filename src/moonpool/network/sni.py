@@ -33,11 +33,11 @@ class ServerNameError(Exception):
 
 
 class ServerNameCheck:
-    """The client's half of one tunnel, from its first byte on."""
+    """The client's half of one tunnel, from its first byte on. `host` is None for an address, which TLS cannot name."""
 
-    def __init__(self, host: str) -> None:
+    def __init__(self, host: str | None) -> None:
         self.admitted = False  # whether the first ClientHello has passed
-        self._host = host.lower()
+        self._host = host
         self._held = bytearray()
         self._over = False
 
@@ -115,11 +115,10 @@ class ServerNameCheck:
         if more:
             raise ServerNameError("bytes behind the TLS ClientHello")
         name = _server_name(hello)
-        if name is None:
-            raise ServerNameError(f"TLS without a server name; the tunnel is for {self._host}")
         if name != self._host:
-            shown = name if len(name) <= _NAME_BYTES_MAX and _NAME.fullmatch(name) else "another name"
-            raise ServerNameError(f"TLS for {shown}; the tunnel is for {self._host}")
+            is_shown = name is None or (len(name) <= _NAME_BYTES_MAX and _NAME.fullmatch(name))
+            named = "without a server name" if name is None else f"for {name if is_shown else 'another name'}"
+            raise ServerNameError(f"TLS {named}; the tunnel is for {self._host or 'an address'}")
 
 
 def _may_be_hello(record: bytes) -> bool:

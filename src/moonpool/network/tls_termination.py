@@ -12,8 +12,8 @@ is returned, raised or logged here. What is not covered: docs/how-to/network.md.
 from __future__ import annotations
 
 import asyncio
+import collections
 import ssl
-from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -23,25 +23,25 @@ import h11
 from anyio import BrokenResourceError, EndOfStream
 from anyio.streams.tls import TLSStream
 
-from moonpool.core.errors import MoonpoolError
+from moonpool.network.connections import Outcome, RefusedError
 from moonpool.network.credential_requests import (
-    RequestRefusedError,
     incoming_response,
     outgoing_request,
     redactor_for,
 )
-from moonpool.network.http_peer import GONE, SILENCE_S_MAX, CountedSocket, HttpPeer
-from moonpool.network.session_ca import upstream_context
+from moonpool.network.http_peer import GONE, CountedSocket, HttpPeer
+from moonpool.network.roots import upstream_context
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from moonpool.network.http_peer import Counter
     from moonpool.network.rules import HeaderCredential
     from moonpool.network.session_ca import SessionAuthority
     from moonpool.redaction.redactor import Redactor, Tally
 
 Connect: TypeAlias = "Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]"
-"""Connects to an allowed address of a host and port. Raises OSError, TimeoutError, MoonpoolError."""
+"""Connects to an allowed address of a host and port. Raises OSError, RefusedError."""
 
 HANDSHAKE_S_MAX: Final = 30.0
 IDLE_S_MAX: Final = 75.0
@@ -51,21 +51,18 @@ _INTERIM_MAX: Final = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Transferred:
-    """What passed on one connection of the code, as it goes on record."""
+class Forwarded:
+    """What one connection of the code came to."""
 
-    bytes_up: int
-    """That the code sent, encrypted."""
-    bytes_down: int
     requests: int
     """That were sent on, each with the credential."""
     redactions: int
     """How often the credential was taken out of answers."""
-    problem: str
-    """Why the last request, or all, failed; empty: none did. Without anything of the credential."""
+    outcome: Outcome
+    """How it ended: of the last request, if that was refused."""
 
 
-async def forward_with_credential(
+async def forward_with_credential(  # noqa: PLR0913  a connection and what it is for
     client_reader: asyncio.StreamReader,
     client_writer: asyncio.StreamWriter,
     host: str,
@@ -73,34 +70,33 @@ async def forward_with_credential(
     credential: HeaderCredential,
     authority: SessionAuthority,
     connect: Connect,
-) -> Transferred:
+    *,
+    first: bytes = b"",
+    meter: Counter,
+) -> Forwarded:
     """Serve what the code sends on one connection to `host`, until either side closes it.
 
-    Raises nothing but cancellation; the caller closes `client_writer`.
+    `first` was read from the client already. Raises what `meter` raises; the caller closes `client_writer`.
     """
-    socket = CountedSocket(client_reader, client_writer)
-    forwarding = _Forwarding(host, port, credential, authority.roots, connect)
+    socket = CountedSocket(client_reader, client_writer, first=first, meter=meter)
+    forwarding = _Forwarding(host, port, credential, authority.roots, connect, meter)
     try:
         await forwarding.run(socket, authority)
     finally:
         forwarding.close()
-    return Transferred(
-        bytes_up=socket.received,
-        bytes_down=socket.sent,
-        requests=forwarding.requests,
-        redactions=forwarding.tally.total(),
-        problem=forwarding.problem,
-    )
+    return Forwarded(requests=forwarding.requests, redactions=forwarding.tally.total(), outcome=forwarding.outcome)
 
 
 class _Forwarding:
     """One connection of the code and the one to the server that belongs to it."""
 
-    def __init__(self, host: str, port: int, credential: HeaderCredential, roots: bytes, connect: Connect) -> None:
-        self.requests, self.problem = 0, ""
-        self.tally: Tally = Counter()
+    def __init__(
+        self, host: str, port: int, credential: HeaderCredential, roots: bytes, connect: Connect, meter: Counter
+    ) -> None:
+        self.requests, self.outcome = 0, Outcome.DONE
+        self.tally: Tally = collections.Counter()
         self._host, self._port, self._credential = host, port, credential
-        self._roots, self._connect = roots, connect
+        self._roots, self._connect, self._meter = roots, connect, meter
         self._writer: asyncio.StreamWriter | None = None
         self._upstream: HttpPeer | None = None
 
@@ -115,13 +111,13 @@ class _Forwarding:
             async with asyncio.timeout(HANDSHAKE_S_MAX):
                 context = await asyncio.to_thread(authority.server_context, self._host)
                 stream = await TLSStream.wrap(socket, server_side=True, ssl_context=context, standard_compatible=False)
-        except (*GONE, TimeoutError) as error:
-            self.problem = f"the code's TLS handshake failed{_reason(error)}"
+        except GONE:  # TimeoutError, too
+            self.outcome = Outcome.FAILED
             return
         guest = HttpPeer(stream, h11.SERVER)
         redactor = await asyncio.to_thread(redactor_for, self._credential)
         await self._serve(guest, redactor)
-        with suppress(*GONE, TimeoutError):
+        with suppress(*GONE):
             async with asyncio.timeout(_CLOSING_S_MAX):
                 with suppress(*GONE):
                     await stream.unwrap()
@@ -135,17 +131,14 @@ class _Forwarding:
                 assert self._upstream is not None
                 if not (guest.next_cycle() and self._upstream.next_cycle()):
                     return
-        except RequestRefusedError as refusal:
-            self.problem = str(refusal)
-            await guest.refuse(refusal.status, self.problem)
+        except RefusedError as refusal:
+            self.outcome = refusal.outcome
+            await guest.refuse(refusal.status, refusal.text)
         except h11.RemoteProtocolError as error:
-            self.problem = "the code did not send HTTP/1.1"
-            await guest.refuse(error.error_status_hint, f"{self.problem}: {error}")
-        except TimeoutError:
-            self.problem = f"nothing came for {SILENCE_S_MAX:.0f} seconds"
-            await guest.refuse(HTTPStatus.GATEWAY_TIMEOUT, self.problem)
+            self.outcome = Outcome.MALFORMED
+            await guest.refuse(error.error_status_hint, f"this is not HTTP/1.1: {error}")
         except GONE:
-            self.problem = "the connection was lost in the middle of a request"
+            self.outcome = Outcome.FAILED
 
     async def _next_request(self, guest: HttpPeer) -> h11.Request | None:
         """The next request; None when either side has closed its connection, or for too long nothing came."""
@@ -155,7 +148,7 @@ class _Forwarding:
         try:
             done, _ = await asyncio.wait(waiting, timeout=IDLE_S_MAX, return_when=asyncio.FIRST_COMPLETED)
             event = waiting[0].result() if done == {waiting[0]} else None
-        except (*GONE, TimeoutError):
+        except GONE:
             return None
         finally:
             await _cancelled(*waiting)
@@ -168,6 +161,7 @@ class _Forwarding:
             self._upstream = await self._connected()
         upstream = self._upstream
         self.requests += 1
+        self._meter.used_credential()
         with suppress(BrokenResourceError):  # then the answer, if there is one, says why
             await upstream.send(outgoing)
         up = asyncio.ensure_future(_pass_body(guest, upstream))
@@ -181,26 +175,25 @@ class _Forwarding:
             await _cancelled(up, down)
 
     async def _connected(self) -> HttpPeer:
-        """The server, which has proved to be `host`. Raises RequestRefusedError."""
+        """The server, which has proved to be `host`. Raises RefusedError."""
         try:
             async with asyncio.timeout(HANDSHAKE_S_MAX):
                 context = await asyncio.to_thread(upstream_context, self._roots)
                 reader, self._writer = await self._connect(self._host, self._port)
-                socket = CountedSocket(reader, self._writer)
+                socket = CountedSocket(reader, self._writer, meter=None)
                 stream = await TLSStream.wrap(
                     socket, server_side=False, hostname=self._host, ssl_context=context, standard_compatible=False
                 )
         except ssl.SSLCertVerificationError as error:
             text = f"the certificate of {self._host} cannot be verified: {error.verify_message}"
-            raise RequestRefusedError(HTTPStatus.BAD_GATEWAY, text) from None
+            raise RefusedError(HTTPStatus.BAD_GATEWAY, Outcome.FAILED, text) from None
         except TimeoutError:
             text = f"{self._host} did not answer within {HANDSHAKE_S_MAX:.0f} seconds"
-            raise RequestRefusedError(HTTPStatus.GATEWAY_TIMEOUT, text) from None
-        except MoonpoolError as error:
-            raise RequestRefusedError(HTTPStatus.BAD_GATEWAY, str(error)) from None
+            raise RefusedError(HTTPStatus.GATEWAY_TIMEOUT, Outcome.UNREACHABLE, text) from None
         except GONE as error:
-            text = f"{self._host} cannot be reached over TLS{_reason(error)}"
-            raise RequestRefusedError(HTTPStatus.BAD_GATEWAY, text) from None
+            why = f": {error.reason}" if isinstance(error, ssl.SSLError) else ""
+            text = f"{self._host} cannot be reached over TLS{why}"
+            raise RefusedError(HTTPStatus.BAD_GATEWAY, Outcome.UNREACHABLE, text) from None
         return HttpPeer(stream, h11.CLIENT)
 
     async def _pass_answer(self, guest: HttpPeer, upstream: HttpPeer, method: bytes, redactor: Redactor) -> None:
@@ -211,7 +204,7 @@ class _Forwarding:
             incoming = incoming_response(response, redactor, self.tally, body=body)
         except h11.ProtocolError:
             text = f"{self._host} did not answer with HTTP/1.1"
-            raise RequestRefusedError(HTTPStatus.BAD_GATEWAY, text) from None
+            raise RefusedError(HTTPStatus.BAD_GATEWAY, Outcome.FAILED, text) from None
         await guest.send(incoming)
         stream = redactor.stream()
         try:
@@ -228,18 +221,18 @@ class _Forwarding:
         for _ in range(_INTERIM_MAX):
             try:
                 event = await upstream.next_event()
-            except TimeoutError:
-                raise
             except GONE:
                 event = None
             if isinstance(event, h11.Response):
                 return event
             if not isinstance(event, h11.InformationalResponse):
                 text = f"{self._host} closed the connection without an answer"
-                raise RequestRefusedError(HTTPStatus.BAD_GATEWAY, text)
+                raise RefusedError(HTTPStatus.BAD_GATEWAY, Outcome.FAILED, text)
             if event.status_code == HTTPStatus.CONTINUE:  # nobody needs the others
                 await guest.send(h11.InformationalResponse(status_code=event.status_code, headers=[]))
-        raise RequestRefusedError(HTTPStatus.BAD_GATEWAY, f"{self._host} sent more than {_INTERIM_MAX} interim answers")
+        raise RefusedError(
+            HTTPStatus.BAD_GATEWAY, Outcome.FAILED, f"{self._host} sent more than {_INTERIM_MAX} interim answers"
+        )
 
 
 async def _pass_body(guest: HttpPeer, upstream: HttpPeer) -> None:
@@ -271,8 +264,3 @@ async def _cancelled(*tasks: asyncio.Future[Any]) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
-
-
-def _reason(error: BaseException) -> str:
-    text = (error.reason if isinstance(error, ssl.SSLError) else getattr(error, "strerror", None)) or ""
-    return f": {text}" if text else ""

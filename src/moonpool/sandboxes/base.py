@@ -41,6 +41,20 @@ PROXY_VARIABLES: Final = {
     "no_proxy": "localhost,127.0.0.1,::1",
 }
 """How programs in a sandbox with a network find the host's proxy."""
+CA_BUNDLE_NAME: Final = "ca-bundle.pem"
+"""The file, shown by `Sandbox.show_file`, with the certificate authorities that programs in it trust."""
+TRUST_VARIABLES: Final = dict.fromkeys(
+    (
+        "SSL_CERT_FILE",  # Python's ssl, httpx, OpenSSL, uv, Go
+        "REQUESTS_CA_BUNDLE",
+        "CURL_CA_BUNDLE",
+        "PIP_CERT",
+        "GIT_SSL_CAINFO",
+        "NODE_EXTRA_CA_CERTS",
+    ),
+    f"/wrappers/{CA_BUNDLE_NAME}",
+)
+"""How they find that file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +85,10 @@ class ImageSpec:
         if self.network:
             return self
         return replace(
-            self, network=True, digest=f"{self.digest}+network", variables={**self.variables, **PROXY_VARIABLES}
+            self,
+            network=True,
+            digest=f"{self.digest}+network",
+            variables={**self.variables, **PROXY_VARIABLES, **TRUST_VARIABLES},
         )
 
 
@@ -270,6 +287,10 @@ class Sandbox(Protocol):
 
     def publish(self, tree: Path, digest: str) -> None:
         """Show the wrapper tree at `tree` (a host folder) in the sandbox, replacing the last one at once."""
+        ...
+
+    def show_file(self, name: str, content: bytes) -> None:
+        """Show a file, read-only, as `/wrappers/NAME`; replaces an earlier one at once. Raises OSError."""
         ...
 
     def interrupt(self) -> None:

@@ -125,6 +125,9 @@ class LinkedSandbox:
     def publish(self, tree: Path, digest: str) -> None:
         self._slots.publish(self._slot, tree, digest)
 
+    def show_file(self, name: str, content: bytes) -> None:
+        self._slots.show_file(self._slot, name, content)
+
     def interrupt(self) -> None:
         self._signal(signal.SIGINT)
 
