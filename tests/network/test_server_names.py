@@ -103,6 +103,7 @@ def test_a_tunnel_whose_server_name_is_not_its_host_is_refused(data: bytes, told
     "data",
     [
         pytest.param(client_hello() + CCS + ENCRYPTED + b"anything", id="TLS 1.3"),
+        pytest.param(client_hello() + b"what no server reads", id="no TLS behind it"),
         pytest.param(client_hello("API.Example.COM") + ENCRYPTED, id="capital letters"),
         pytest.param(client_hello(version=ssl.TLSVersion.TLSv1_2) + record(b"\x10\0\0\x01x") + CCS, id="TLS 1.2"),
         pytest.param(client_hello() + CCS + client_hello() + CCS + ENCRYPTED, id="a second hello for the host"),

@@ -60,6 +60,9 @@ class ServerNameCheck:
     def _after_first(self, at: int) -> int:
         """The end of what may be sent on of what follows the first ClientHello, from `at` on."""
         while True:
+            if not self._may_be_tls(at):  # which no server takes for a ClientHello
+                self._over = True
+                return len(self._held)
             kind, record = self._record(at)
             if record is None:
                 return at
@@ -93,14 +96,20 @@ class ServerNameCheck:
                 return at
         raise ServerNameError(f"a TLS ClientHello in more than {_RECORDS_MAX} records")
 
+    def _may_be_tls(self, at: int) -> bool:
+        """False if no record can begin at `at`."""
+        header = self._held[at : at + 2]
+        known = not header or _CHANGE_CIPHER_SPEC <= header[0] <= _APPLICATION_DATA
+        return known and (len(header) < 2 or header[1] == 3)
+
     def _record(self, at: int) -> tuple[int | None, bytes | None]:
         """Type and content of the record at `at`, each None until it has arrived. Raises ServerNameError."""
         header = self._held[at : at + _HEADER_BYTES]
         if not header:
             return None, None
-        kind = header[0]
-        if not _CHANGE_CIPHER_SPEC <= kind <= _APPLICATION_DATA or (len(header) > 1 and header[1] != 3):
+        if not self._may_be_tls(at):
             raise ServerNameError("no TLS: only TLS can pass a tunnel")
+        kind = header[0]
         if len(header) < _HEADER_BYTES:
             return kind, None
         size = int.from_bytes(header[3:5], "big")
