@@ -26,16 +26,17 @@ class Internet:
     """What the host reaches: every name has a public address, behind which `serve` answers."""
 
     serve: Callable[[StreamReader, StreamWriter], Awaitable[None]]
+    tls: ssl.SSLContext | None = None
     address: str = PUBLIC
     dialled: list[tuple[str, int]] = field(default_factory=list)
-    _port: int = 0
+    port: int = 0
 
     async def resolve(self, _host: str, _port: int) -> list[str]:
         return [self.address]
 
     async def dial(self, address: str, port: int) -> tuple[StreamReader, StreamWriter]:
         self.dialled.append((address, port))
-        return await asyncio.open_connection("127.0.0.1", self._port)
+        return await asyncio.open_connection("127.0.0.1", self.port)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -53,8 +54,8 @@ class Internet:
                 open_now.discard(task)
                 writer.close()
 
-        server = await asyncio.start_server(serve, "127.0.0.1", 0)
-        self._port = server.sockets[0].getsockname()[1]
+        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=self.tls)
+        self.port = server.sockets[0].getsockname()[1]
         try:
             yield
         finally:

@@ -20,6 +20,7 @@ from moonpool.network.proxy import Places, SessionNetwork
 from moonpool.network.rules import NetworkRuleError
 from moonpool.network.session_trust import SessionTrust
 from moonpool.sandboxes.base import CA_BUNDLE_NAME, SandboxStartError
+from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
     from moonpool.core.audit import Journal
@@ -124,7 +125,7 @@ class GuestNetwork:
         try:
             await sandbox.wait_exited()
         finally:
-            await proxy.close()
+            await finish(proxy.close())
 
     async def close(self) -> None:
         """End all connections; return when each is on record."""

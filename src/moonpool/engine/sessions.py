@@ -437,7 +437,7 @@ class Session:
         return await self._ready_for(request)
 
     async def _ready_for(self, request: CodeRequest) -> tuple[Sandbox, ToolSnapshot]:
-        await self._runtime.languages.prepare(request)
+        await self._runtime.languages.prepare(request, network=self._kernel.network is not None)
         language = request.language if self._branch is None else PYTHON  # whose process would be there from the start
         return self._at_hand(language) or await self._ready_sandbox(language)
 
