@@ -438,7 +438,8 @@ class Session:
 
     async def _ready_for(self, request: CodeRequest) -> tuple[Sandbox, ToolSnapshot]:
         await self._runtime.languages.prepare(request, network=self._kernel.network is not None)
-        language = request.language if self._branch is None else PYTHON  # whose process would be there from the start
+        # Another language's process would be there from the start: too early to be forked, or to read whom to trust.
+        language = request.language if self._branch is None and self._kernel.network is None else PYTHON
         return self._at_hand(language) or await self._ready_sandbox(language)
 
     def _at_hand(self, language: str = PYTHON) -> tuple[Sandbox, ToolSnapshot] | None:
