@@ -75,6 +75,7 @@ class Runtime:
     languages: Languages = field(default_factory=Languages)
     recorder: Recorder | None = None
     plans: Plans | None = None  # None: no plan is kept, so none can be approved
+    network: NetworkRules | None = None  # of every session that is opened without its own, where the operator says so
     network_services: NetworkServices = field(default_factory=NetworkServices)
     process: str = field(default_factory=own_mark)
     _sessions: set[Session] = field(default_factory=set["Session"], init=False)
@@ -107,12 +108,17 @@ class Runtime:
     ) -> Session:
         """A session; its sandbox opens at the first execution. Close it. `final`: it runs one execution only.
         `checkpoints`: it can be undone and forked. `network`: what its code may reach, see `Session.network`; None:
-        it has no network. SECURITY: rules come from the operator or an application, never from code or a model.
+        as `Runtime.network` says. SECURITY: rules come from the operator or an application, never from code or a model.
 
         Raises InputError for a `session_id` that cannot be put on record, NetworkRuleError.
         """
         session = Session(
-            self, caller_grant, session_id=session_id, final=final, checkpoints=checkpoints, network=network
+            self,
+            caller_grant,
+            session_id=session_id,
+            final=final,
+            checkpoints=checkpoints,
+            network=self.network if network is None else network,
         )
         self._sessions.add(session)
         return session
