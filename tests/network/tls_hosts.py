@@ -21,6 +21,7 @@ from cryptography.x509.oid import NameOID
 from moonpool.network.rules import HeaderCredential
 from moonpool.network.session_ca import SessionAuthority
 from moonpool.network.tls_termination import Connect, Forwarded, forward_with_credential
+from moonpool.redaction.redactor import Redactor
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
@@ -270,7 +271,15 @@ async def hosted(
         host.meters.append(meter := Counted())
         with aborting(writer):
             done = await forward_with_credential(
-                reader, writer, HOST, port, credential, host.authority, connect, meter=meter
+                reader,
+                writer,
+                HOST,
+                port,
+                credential,
+                host.authority,
+                connect,
+                redaction=Redactor.of_values,
+                meter=meter,
             )
             host.done.append(done)
 

@@ -19,6 +19,7 @@ from moonpool.network.destinations import Destinations
 from moonpool.network.proxy import Places, SessionNetwork
 from moonpool.network.rules import NetworkRuleError
 from moonpool.network.session_trust import SessionTrust
+from moonpool.redaction.redactor import Redactor
 from moonpool.sandboxes.base import CA_BUNDLE_NAME, SandboxStartError
 from moonpool.sandboxes.shielding import finish
 
@@ -60,7 +61,7 @@ class GuestNetwork:
         self._settings = settings
         check_bound(rules, settings)
         self._recorder = ConnectionRecorder(journal, principal, session_id)
-        self._trust = SessionTrust(settings.network_ca_file)
+        self._trust = SessionTrust(settings.network_ca_file, Redactor.of_values)
         self._network = SessionNetwork(
             rules=rules,
             record=self._recorder.record,

@@ -10,18 +10,17 @@ from __future__ import annotations
 import base64
 import binascii
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import h11
 
 from moonpool.network.connections import Outcome, RefusedError
-from moonpool.redaction.redactor import Redactor
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections import Counter
+    from collections.abc import Callable, Iterable, Mapping
 
     from moonpool.network.rules import HeaderCredential
-    from moonpool.redaction.redactor import Tally
 
 HEADERS_MAX: Final = 200
 _HTTPS_PORT: Final = 443
@@ -35,6 +34,28 @@ _OF_ONE_CONNECTION: Final = frozenset(
 _LENGTH: Final = frozenset({b"content-length"})
 _NONE: Final = frozenset[bytes]()
 _ECHOING: Final = frozenset({b"TRACE", b"TRACK"})
+
+
+class StreamRedaction(Protocol):
+    """Takes values out of a stream, whatever its chunks; `tally` counts them."""
+
+    tally: Counter[str]
+
+    def feed(self, chunk: bytes) -> bytes: ...
+
+    def finish(self) -> bytes: ...
+
+
+class Redaction(Protocol):
+    """Takes values out of bytes: `moonpool.redaction.redactor.Redactor`, which lies above this package."""
+
+    def data(self, data: bytes, tally: Counter[str]) -> bytes: ...
+
+    def stream(self) -> StreamRedaction: ...
+
+
+MakeRedaction: TypeAlias = "Callable[[Mapping[str, str]], Redaction]"
+"""Of values by name."""
 
 
 def outgoing_request(request: h11.Request, host: str, port: int, credential: HeaderCredential) -> h11.Request:
@@ -102,8 +123,11 @@ def _as_variable(name: bytes) -> bytes:
     return name.lower().replace(b"_", b"-")
 
 
-def redactor_for(credential: HeaderCredential) -> Redactor:
-    """Finds the credential in answers: the whole value, what follows `Bearer`, and the password in `Basic`."""
+def secret_values(credential: HeaderCredential) -> dict[str, str]:
+    """What must not come back, by the name that is shown for it.
+
+    The whole value, what follows a word such as `Bearer`, and user and password in `Basic`.
+    """
     values = {"CREDENTIAL": credential.value}
     scheme, _, rest = credential.value.partition(" ")
     if token := rest.strip():
@@ -115,10 +139,10 @@ def redactor_for(credential: HeaderCredential) -> Redactor:
             pair = ""
         values["CREDENTIAL_PAIR"] = pair
         values["CREDENTIAL_PASSWORD"] = pair.partition(":")[2]
-    return Redactor.of_values(values)
+    return values
 
 
-def incoming_response(response: h11.Response, redactor: Redactor, tally: Tally, *, body: bool) -> h11.Response:
+def incoming_response(response: h11.Response, redactor: Redaction, tally: Counter[str], *, body: bool) -> h11.Response:
     """The head of the answer as the code gets it. `body`: whether one may follow. Raises RefusedError."""
     if len(response.headers) > HEADERS_MAX:
         raise RefusedError(
@@ -141,6 +165,8 @@ def incoming_response(response: h11.Response, redactor: Redactor, tally: Tally, 
     )
 
 
-def _redacted(headers: list[tuple[bytes, bytes]], redactor: Redactor, tally: Tally) -> list[tuple[bytes, bytes]]:
+def _redacted(
+    headers: list[tuple[bytes, bytes]], redactor: Redaction, tally: Counter[str]
+) -> list[tuple[bytes, bytes]]:
     shown = [(name, redactor.data(value, tally)) for name, value in headers]
     return [(name, value) for name, value in shown if redactor.data(name, tally) == name]

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.network.connections import Outcome
+    from moonpool.network.credential_requests import MakeRedaction
     from moonpool.network.proxy import Connect, Dialled
     from moonpool.network.relay import Meter
     from moonpool.network.rules import HeaderCredential
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
 class SessionTrust:
     """Makes the session's certificate authority once a domain has a credential."""
 
-    def __init__(self, extra_roots: Path | None) -> None:
-        self._extra_roots = extra_roots
+    def __init__(self, extra_roots: Path | None, redaction: MakeRedaction) -> None:
+        self._extra_roots, self._redaction = extra_roots, redaction
         self._lock = threading.Lock()
 
     def bundle(self, hosts: Collection[str]) -> bytes:
@@ -51,7 +52,14 @@ class SessionTrust:
 
         await asyncio.to_thread(self.bundle, [where[0]])  # it may have been allowed a moment ago
         done = await forward_with_credential(
-            *client, *where, credential, self._authority, connect, first=first, meter=meter
+            *client,
+            *where,
+            credential,
+            self._authority,
+            connect,
+            redaction=self._redaction,
+            first=first,
+            meter=meter,
         )
         return done.outcome
 

@@ -27,7 +27,7 @@ from moonpool.network.connections import Outcome, RefusedError
 from moonpool.network.credential_requests import (
     incoming_response,
     outgoing_request,
-    redactor_for,
+    secret_values,
 )
 from moonpool.network.http_peer import GONE, CountedSocket, HttpPeer
 from moonpool.network.roots import upstream_context
@@ -35,10 +35,10 @@ from moonpool.network.roots import upstream_context
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from moonpool.network.credential_requests import MakeRedaction, Redaction
     from moonpool.network.http_peer import Counter
     from moonpool.network.rules import HeaderCredential
     from moonpool.network.session_ca import SessionAuthority
-    from moonpool.redaction.redactor import Redactor, Tally
 
 Connect: TypeAlias = "Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]"
 """Connects to an allowed address of a host and port. Raises OSError, RefusedError."""
@@ -71,6 +71,7 @@ async def forward_with_credential(  # noqa: PLR0913  a connection and what it is
     authority: SessionAuthority,
     connect: Connect,
     *,
+    redaction: MakeRedaction,
     first: bytes = b"",
     meter: Counter,
 ) -> Forwarded:
@@ -81,7 +82,7 @@ async def forward_with_credential(  # noqa: PLR0913  a connection and what it is
     socket = CountedSocket(client_reader, client_writer, first=first, meter=meter)
     forwarding = _Forwarding(host, port, credential, authority.roots, connect, meter)
     try:
-        await forwarding.run(socket, authority)
+        await forwarding.run(socket, authority, redaction)
     finally:
         forwarding.close()
     return Forwarded(requests=forwarding.requests, redactions=forwarding.tally.total(), outcome=forwarding.outcome)
@@ -94,7 +95,7 @@ class _Forwarding:
         self, host: str, port: int, credential: HeaderCredential, roots: bytes, connect: Connect, meter: Counter
     ) -> None:
         self.requests, self.outcome = 0, Outcome.DONE
-        self.tally: Tally = collections.Counter()
+        self.tally = collections.Counter[str]()
         self._host, self._port, self._credential = host, port, credential
         self._roots, self._connect, self._meter = roots, connect, meter
         self._writer: asyncio.StreamWriter | None = None
@@ -105,7 +106,7 @@ class _Forwarding:
         if self._writer is not None:
             self._writer.transport.abort()
 
-    async def run(self, socket: CountedSocket, authority: SessionAuthority) -> None:
+    async def run(self, socket: CountedSocket, authority: SessionAuthority, redaction: MakeRedaction) -> None:
         """The code's handshake, and its requests one after the other."""
         try:
             async with asyncio.timeout(HANDSHAKE_S_MAX):
@@ -115,7 +116,7 @@ class _Forwarding:
             self.outcome = Outcome.FAILED
             return
         guest = HttpPeer(stream, h11.SERVER)
-        redactor = await asyncio.to_thread(redactor_for, self._credential)
+        redactor = await asyncio.to_thread(redaction, secret_values(self._credential))
         await self._serve(guest, redactor)
         with suppress(*GONE):
             async with asyncio.timeout(_CLOSING_S_MAX):
@@ -124,7 +125,7 @@ class _Forwarding:
                 while True:  # a client that still sends would lose the answer if the connection were closed at once
                     await socket.receive()
 
-    async def _serve(self, guest: HttpPeer, redactor: Redactor) -> None:
+    async def _serve(self, guest: HttpPeer, redactor: Redaction) -> None:
         try:
             while (request := await self._next_request(guest)) is not None:
                 await self._exchange(guest, request, redactor)
@@ -154,7 +155,7 @@ class _Forwarding:
             await _cancelled(*waiting)
         return event if isinstance(event, h11.Request) else None
 
-    async def _exchange(self, guest: HttpPeer, request: h11.Request, redactor: Redactor) -> None:
+    async def _exchange(self, guest: HttpPeer, request: h11.Request, redactor: Redaction) -> None:
         """One request and its answer, whose bodies may pass at the same time."""
         outgoing = outgoing_request(request, self._host, self._port, self._credential)
         if self._upstream is None:
@@ -196,7 +197,7 @@ class _Forwarding:
             raise RefusedError(HTTPStatus.BAD_GATEWAY, Outcome.UNREACHABLE, text) from None
         return HttpPeer(stream, h11.CLIENT)
 
-    async def _pass_answer(self, guest: HttpPeer, upstream: HttpPeer, method: bytes, redactor: Redactor) -> None:
+    async def _pass_answer(self, guest: HttpPeer, upstream: HttpPeer, method: bytes, redactor: Redaction) -> None:
         try:
             response = await self._final_response(guest, upstream)
             status = response.status_code
