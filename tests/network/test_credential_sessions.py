@@ -115,7 +115,7 @@ result = {{
 """
 
 
-@pytest.mark.claim("C-NET-3")
+@pytest.mark.claim("C-SEC-4")
 @pytest.mark.parametrize("backend", ["zygote", pytest.param("bubblewrap", marks=pytest.mark.slow)])
 async def test_code_uses_a_credential_that_it_never_has(backend: str, tmp_path: Path) -> None:
     async with _session(tmp_path, backend=backend) as (session, app, ours, other):
