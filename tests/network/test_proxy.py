@@ -223,7 +223,7 @@ async def test_nothing_is_dialled_for_what_cannot_be_put_on_record() -> None:
 
 
 async def test_a_domain_with_a_credential_is_never_a_tunnel() -> None:
-    secret = HeaderCredential("Authorization", "Bearer s3cret")
+    secret = HeaderCredential("Authorization", "Bearer s3cret-value")
     async with proxied(internet := Internet(echo)) as proxy:
         proxy.network.change(NetworkRules((parse_domain("example.com", secret),)))
         assert await proxy.status(CONNECT) == 501  # nothing here can add it

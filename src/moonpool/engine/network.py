@@ -14,11 +14,9 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.audit_records import ConnectionRecord, ConnectionsRefusedRecord, time_stamp
-from moonpool.network.connections import NetworkLimits, Outcome
+from moonpool.network.connections import NetworkLimits, Outcome, Places
 from moonpool.network.destinations import Destinations
-from moonpool.network.proxy import Places, SessionNetwork
 from moonpool.network.rules import NetworkRuleError
-from moonpool.network.session_trust import SessionTrust
 from moonpool.redaction.redactor import Redactor
 from moonpool.sandboxes.base import CA_BUNDLE_NAME, SandboxStartError
 from moonpool.sandboxes.shielding import finish
@@ -58,6 +56,9 @@ class GuestNetwork:
         session_id: str,
     ) -> None:
         """Raises NetworkRuleError for rules that the operator does not allow."""
+        from moonpool.network.proxy import SessionNetwork  # noqa: PLC0415  most sessions have none
+        from moonpool.network.session_trust import SessionTrust  # noqa: PLC0415
+
         self._settings = settings
         check_bound(rules, settings)
         self._recorder = ConnectionRecorder(journal, principal, session_id)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 import h11
 
 from moonpool.core.errors import MoonpoolError
-from moonpool.network.connections import Connection, NetworkLimits, Outcome, RefusedError
+from moonpool.network.connections import Connection, NetworkLimits, Outcome, Places, RefusedError
 from moonpool.network.destinations import Destinations
 from moonpool.network.plain_http import HttpSide, forward_request
 from moonpool.network.relay import Allowance, Meter, relay
@@ -59,13 +59,6 @@ class Forward(Protocol):
     ) -> Outcome:
         """`first` was read from the client already; `where` is host and port; `connect` connects to them."""
         ...
-
-
-@dataclass(slots=True)
-class Places:
-    """How many connections all sessions of a process have open."""
-
-    taken: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
