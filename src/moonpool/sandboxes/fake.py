@@ -17,6 +17,7 @@ from moonpool.sandboxes.messages import InvalidMessage, check_body, decode_guest
 from moonpool.sandboxes.starting import new_hash_seed
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
@@ -44,6 +45,7 @@ class FakeGuest:
     def __init__(self, sandbox: FakeSandbox) -> None:
         self._sandbox = sandbox
         self.inbox: asyncio.Queue[tuple[HostMessage, bytes] | None] = asyncio.Queue()
+        self.files: dict[str, bytes] = {}
         self.published: list[tuple[Path, str]] = sandbox.published
         self.hash_seed = sandbox.hash_seed
 
@@ -79,7 +81,9 @@ class FakeSandbox:
     def __init__(self, script: GuestScript, hash_seed: int | None = None) -> None:
         self.hash_seed = new_hash_seed() if hash_seed is None else hash_seed
         self.sandbox_id = secrets.token_hex(8)
+        self.files: dict[str, bytes] = {}
         self.published: list[tuple[Path, str]] = []
+        self.listener: socket.socket | None = None  # a test's, in the host's own network
         self._guest = FakeGuest(self)
         self._sink: GuestSink = Backlog()
         self._killed = False
@@ -169,6 +173,9 @@ class FakeSandbox:
 
     def publish(self, tree: Path, digest: str) -> None:
         self.published.append((tree, digest))
+
+    def show_file(self, name: str, content: bytes) -> None:
+        self.files[name] = content
 
     def interrupt(self) -> None:
         self._guest.inbox.put_nowait(None)
