@@ -27,6 +27,7 @@ from moonpool.engine.files.recorded_files import InputKeeper
 from moonpool.engine.files.records import TransferRecorder
 from moonpool.engine.files.service import FileLimits, SessionFiles
 from moonpool.engine.languages import Languages, LanguageUnavailableError
+from moonpool.engine.packages.model import PackagesOffError
 from moonpool.engine.runs import CANCELLED_EARLY, InterruptedRunError, Run
 from moonpool.features.plans.model import PlanError, PlanStoreError
 from moonpool.features.usage.token_accounting import TokenAccounting
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
     from moonpool.engine.artifacts import Artifacts
     from moonpool.engine.code_request import CodeRequest
+    from moonpool.engine.packages.model import InstalledPackages
     from moonpool.engine.run_services import Pipeline
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.features.plans.service import Plans
@@ -258,6 +260,13 @@ class Session:
                 await self._branch.keep(sandbox)
                 self._branch.changed()
             yield sandbox
+
+    async def install(self, specifier: str) -> InstalledPackages:
+        """Install packages for this session, such as `numpy>=2`; code that runs already can import them, too.
+
+        Several are separated by spaces or lines. Raises PackageError, whose subclasses say why nothing was installed.
+        """
+        raise PackagesOffError
 
     def interrupt(self, *, at_once: bool = False, run_id: str = "") -> None:
         """End what runs now, or only `run_id` if it does, as `Cancelled`: interrupt, grace, kill; `at_once` kills.
