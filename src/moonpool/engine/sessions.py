@@ -261,7 +261,7 @@ class Session:
                 self._branch.changed()
             yield sandbox
 
-    async def install(self, specifier: str) -> InstalledPackages:
+    async def install(self, specifier: str) -> InstalledPackages:  # noqa: ARG002
         """Install packages for this session, such as `numpy>=2`; code that runs already can import them, too.
 
         Several are separated by spaces or lines. Raises PackageError, whose subclasses say why nothing was installed.
