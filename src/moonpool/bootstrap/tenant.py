@@ -192,6 +192,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             sandbox_spec=engine.spec_for(tenant_id),
             tokens=accounting,
             languages=engine.languages,
+            network_services=engine.network_services,
             recorder=recorder,
             plans=Plans(
                 PlanStore(plans_path(data), take=engine.disk_room.take), records, expiry_s=settings.plan_expiry_s

@@ -425,7 +425,7 @@ def _known_children() -> "set[int]":
     return known
 
 
-def serve_alone(fd: int, program_fd: int, confinement: "dict[str, Any]", variables: "list[str]") -> None:
+def serve_alone(fds: "list[int]", program_fd: int, confinement: "dict[str, Any]", variables: "list[str]") -> None:
     """Entry of the `bubblewrap` backend: PID 1 of its own outer sandbox confines itself and becomes the kernel."""
     from moonpool_guest import confine, linux
 
@@ -437,7 +437,7 @@ def serve_alone(fd: int, program_fd: int, confinement: "dict[str, Any]", variabl
     warm_up(variables, alone=True)
     confine.reset_signals()
     try:
-        confine.confine_alone(confinement, [fd, 1, 2], program=linux.FilterProgram(program))
+        confine.confine_alone(confinement, [fds[0], 1, 2, *fds[1:]], program=linux.FilterProgram(program))
         main(Kernel(), confine.CHANNEL_FD)
     except confine.StepFailedError as error:
         report_failure(confine.CHANNEL_FD, error.step, str(error.reason))
