@@ -181,6 +181,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     network_connections_max: _Count = 32
     """Connections of one session at the same time; eight times as many of a process."""
 
+    packages: str = "none"
+    """What sessions may install: `none`; `any`; or names with `*`, separated by commas, `!name` for those never."""
+
+    package_index: str = ""
+    """The address of the package index (https, or a local folder as `file:`). Empty: what pip is configured to use."""
+
+    package_hosts: str = ""
+    """Further domains that the index's files come from, separated by commas."""
+
+    packages_bytes_max: _Count = 1024**3
+    """What the packages of one session may take, unpacked; half of it packed."""
+
+    package_timeout_s: _Amount = 300.0
+    """How long resolving, and downloading, for one installation may take."""
+
+    package_cache_bytes_max: _Count = 4 * 1024**3
+    """What unpacked packages may take that are kept for other sessions; those not used for longest make room."""
+
     file_bytes_max: _Count = 256 * 1024**2
     """One file that is put into a sandbox or taken out of it."""
 

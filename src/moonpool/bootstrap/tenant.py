@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from moonpool.bootstrap.owner_tasks import OwnerTask
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.envelope import Envelope
+    from moonpool.engine.packages.installer import PackageInstaller
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.environments.base import ProgressSink
     from moonpool.features.learned_types.service import LearnedTypes
@@ -193,6 +194,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             tokens=accounting,
             languages=engine.languages,
             network_services=engine.network_services,
+            packages=await _installer(engine, settings, data, tenant_id),
             recorder=recorder,
             plans=Plans(
                 PlanStore(plans_path(data), take=engine.disk_room.take), records, expiry_s=settings.plan_expiry_s
@@ -250,6 +252,14 @@ async def open_default_tenant(
 def _closing(stack: AsyncExitStack, close: Callable[[], Coroutine[object, object, object]]) -> None:
     """Close it with the stack. INVARIANT: whoever cancels that waits: the journal is closed when all is on record."""
     stack.push_async_callback(lambda: finish(close()))
+
+
+async def _installer(engine: Engine, settings: Settings, data: Path, tenant_id: str) -> PackageInstaller | None:
+    if settings.packages == "none":
+        return None
+    from moonpool.bootstrap.packages import make_installer  # noqa: PLC0415  most processes install nothing
+
+    return await asyncio.to_thread(make_installer, engine, settings, data, tenant_id)
 
 
 async def _stop(task: asyncio.Task[Never]) -> None:

@@ -28,7 +28,8 @@ from moonpool.engine.files.records import TransferRecorder
 from moonpool.engine.files.service import FileLimits, SessionFiles
 from moonpool.engine.languages import Languages, LanguageUnavailableError
 from moonpool.engine.network import GuestNetwork, NetworkServices
-from moonpool.engine.packages.model import PackagesOffError
+from moonpool.engine.packages.model import PackageError, PackagesOffError
+from moonpool.engine.packages.service import SessionInstalls
 from moonpool.engine.runs import CANCELLED_EARLY, InterruptedRunError, Run
 from moonpool.features.plans.model import PlanError, PlanStoreError
 from moonpool.features.usage.token_accounting import TokenAccounting
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
     from moonpool.engine.artifacts import Artifacts
     from moonpool.engine.code_request import CodeRequest
+    from moonpool.engine.packages.installer import PackageInstaller
     from moonpool.engine.packages.model import InstalledPackages
     from moonpool.engine.run_services import Pipeline
     from moonpool.engine.tool_registry import ToolRegistry
@@ -78,6 +80,7 @@ class Runtime:
     recorder: Recorder | None = None
     plans: Plans | None = None  # None: no plan is kept, so none can be approved
     network_services: NetworkServices = field(default_factory=NetworkServices)
+    packages: PackageInstaller | None = None  # None: nobody may install any
     process: str = field(default_factory=own_mark)
     _sessions: set[Session] = field(default_factory=set["Session"], init=False)
     _closing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"], init=False)
@@ -295,12 +298,32 @@ class Session:
                 self._branch.changed()
             yield sandbox
 
-    async def install(self, specifier: str) -> InstalledPackages:  # noqa: ARG002
+    async def install(self, specifier: str) -> InstalledPackages:
         """Install packages for this session, such as `numpy>=2`; code that runs already can import them, too.
 
         Several are separated by spaces or lines. Raises PackageError, whose subclasses say why nothing was installed.
         """
-        raise PackagesOffError
+        runtime, principal = self._runtime, self._caller_grant.principal
+        if runtime.packages is None:
+            raise PackagesOffError
+        installs = SessionInstalls(
+            kernel=self._kernel,
+            installer=runtime.packages,
+            open_network=self.open_network,
+            journal=runtime.journal,
+            principal=principal,
+            session_id=self.session_id,
+        )
+        try:
+            async with runtime.transferring():
+                return await installs.install(specifier)
+        except FileTransferError:
+            raise PackageError("nothing was installed: Moonpool was closed meanwhile") from None
+
+    def with_packages_of(self, other: Session) -> Session:
+        """This session, which has run nothing yet, with what `other` installed."""
+        self._kernel.packages = other._kernel.packages
+        return self
 
     def interrupt(self, *, at_once: bool = False, run_id: str = "") -> None:
         """End what runs now, or only `run_id` if it does, as `Cancelled`: interrupt, grace, kill; `at_once` kills.
@@ -336,7 +359,8 @@ class Session:
             raise InputError(f"the timeout must be above 0 and at most {settings.timeout_s_max:g} s")
 
     async def _execute(self, request: CodeRequest) -> Envelope:
-        run = self._run = Run(self._runtime, self._caller_grant, self.session_id, request, self._memory)
+        install = None if self._runtime.packages is None else self.install
+        run = self._run = Run(self._runtime, self._caller_grant, self.session_id, request, self._memory, install)
         snapshot: ToolSnapshot | None = None
         try:
             self._runtime.check_open()
@@ -458,7 +482,8 @@ class Session:
                 self._spec(), language, principal=self._caller_grant.principal
             )
             self._kernel.connect()
-        if self._kernel.sandbox is None or not self._kernel.sandbox.shows(snapshot.digest):
+        sandbox = self._kernel.sandbox
+        if sandbox is None or not sandbox.shows(snapshot.digest) or not self._kernel.packages.are_shown(sandbox):
             return None
         return self._kernel.sandbox, snapshot
 
@@ -483,6 +508,7 @@ class Session:
         self._kernel.connect()
         assert self._snapshot is not None
         await show(self._kernel.sandbox, self._snapshot)
+        await self._kernel.packages.show(self._kernel.sandbox)
         return self._kernel.sandbox, self._snapshot
 
     def _spec(self) -> SandboxSpec:

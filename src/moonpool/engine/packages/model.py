@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from moonpool.core.errors import Fault, MoonpoolError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from moonpool.engine.packages.store import StoredWheel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +36,25 @@ class InstalledPackages:
         if not self.new:
             return "nothing to install: everything that was asked for is there already"
         return "installed " + ", ".join(f"{one.name}=={one.version}" for one in self.new)
+
+
+@dataclass(frozen=True, eq=False)
+class SessionPackages:
+    """All that a session installed."""
+
+    requirements: Mapping[str, str] = field(default_factory=dict[str, str])  # what was asked for, by canonical name
+    wheels: Mapping[str, StoredWheel] = field(default_factory=dict[str, "StoredWheel"])  # by canonical name
+
+    @property
+    def digest(self) -> str:
+        """Names this set of wheels; empty when there are none."""
+        digests = sorted(wheel.sha256 for wheel in self.wheels.values())
+        return hashlib.sha256("".join(digests).encode()).hexdigest() if digests else ""
+
+    @property
+    def folders(self) -> tuple[Path, ...]:
+        """What is to be published."""
+        return tuple(wheel.folder for wheel in self.wheels.values())
 
 
 class PackageError(MoonpoolError):
