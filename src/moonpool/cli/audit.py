@@ -156,11 +156,8 @@ def _cells(seq: int, record: JsonObject, states: Mapping[str, State]) -> tuple[s
         what = f"{record.get('entry')} {record.get('action')} by {record.get('principal')}{taken}"
         what = f"{what} (intent)" if kind == "library_intent" else what
     decision = " ".join(str(record[name]) for name in ("verdict", "approval") if record.get(name))
-    outcome = (
-        ""
-        if kind in {_START, "call_intent", "library_intent"}
-        else str(record.get("error_type") or record.get("outcome") or "ok")
-    )
+    ended = record.get("error_type") or record.get("outcome")
+    outcome = "" if kind in {_START, "call_intent", "library_intent"} else str(ended or "ok")
     if kind == "question":
         who = record.get("answerer") or record.get("why")
         outcome = f"{record.get('answer')} ({who})" if who else str(record.get("answer"))

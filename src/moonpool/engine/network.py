@@ -18,6 +18,7 @@ from moonpool.network.connections import NetworkLimits, Outcome
 from moonpool.network.destinations import Destinations
 from moonpool.network.proxy import Places, SessionNetwork
 from moonpool.network.rules import NetworkRuleError
+from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
     from moonpool.core.audit import Journal
@@ -104,7 +105,7 @@ class GuestNetwork:
         try:
             await sandbox.wait_exited()
         finally:
-            await proxy.close()
+            await finish(proxy.close())
 
     async def close(self) -> None:
         """End all connections; return when each is on record."""

@@ -353,6 +353,8 @@ class Session:
             raise InputError(f"{request.language!r} must be given as one of {', '.join(LANGUAGES)}")
         if request.dry_run and request.plan is not None:
             raise InputError("a dry run makes a plan, and cannot run under one; give either `dry_run` or `plan`")
+        if self._kernel.network is not None and (request.dry_run or request.plan is not None):
+            raise InputError("a plan is of tool calls, and does not bound a network; run it without one")
         if request.placeholders and not request.dry_run:
             raise InputError("placeholders answer the calls of a dry run; ask for one")
         if request.timeout_s is not None and not 0 < request.timeout_s <= settings.timeout_s_max:

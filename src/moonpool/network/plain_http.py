@@ -38,7 +38,10 @@ class HttpSide:
     async def next_event(self) -> h11.Event | type[h11.PAUSED]:
         """What the other side says next. Raises h11.RemoteProtocolError, ConnectionError."""
         while (event := self.http.next_event()) is h11.NEED_DATA:
-            piece = await self._reader.read(_PIECE_BYTES)
+            is_head = self.http.their_state in {h11.IDLE, h11.SEND_RESPONSE}
+            # SECURITY: h11 refuses what is incomplete beyond its limit, not a head that comes whole
+            size = max(1, HEADER_BYTES_MAX - self.received) if is_head else _PIECE_BYTES
+            piece = await self._reader.read(size)
             self.received += len(piece)
             self.http.receive_data(piece)
         return event  # pyright: ignore[reportReturnType]

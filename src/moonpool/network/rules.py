@@ -69,18 +69,13 @@ class DomainRule:
 
     def covers(self, host: str, port: int) -> bool:
         """Whether a request to `host`, as `host_name` gives it, is allowed by this rule."""
-        return port in self.ports and self._covers_name(host)
-
-    def _covers_name(self, host: str) -> bool:
-        if self.pattern.startswith("*."):
-            return host.endswith(self.pattern[1:])
-        return host == self.pattern
+        named = host.endswith(self.pattern[1:]) if self.pattern.startswith("*.") else host == self.pattern
+        return named and port in self.ports
 
     def within(self, other: DomainRule) -> bool:
         """Whether `other` covers all that this one does."""
-        return set(self.ports) <= set(other.ports) and (
-            self.pattern == other.pattern or other._covers_name(self.pattern.removeprefix("*."))
-        )
+        below = other.pattern.startswith("*.") and self.pattern.removeprefix("*.").endswith(other.pattern[1:])
+        return set(self.ports) <= set(other.ports) and (self.pattern == other.pattern or below)
 
     def __str__(self) -> str:
         return self.pattern if self.ports == PORTS else f"{self.pattern}:{','.join(map(str, self.ports))}"

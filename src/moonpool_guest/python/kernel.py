@@ -49,11 +49,9 @@ ENVIRONMENT = {
     "TMPDIR": "/tmp",  # noqa: S108  the sandbox's own
     "LANG": "C.UTF-8",
     "PYTHONDONTWRITEBYTECODE": "1",
-    # There is no network: what installs packages fails at once, instead of trying again until the code's time is over.
-    "PIP_NO_INDEX": "1",
-    "NPM_CONFIG_OFFLINE": "true",
-    "UV_OFFLINE": "1",
 }
+# Without a network what installs packages fails at once, instead of trying again until the code's time is over.
+_OFFLINE = {"PIP_NO_INDEX": "1", "NPM_CONFIG_OFFLINE": "true", "UV_OFFLINE": "1"}
 _IMPORT_ROOTS = ("/wrappers/current", "/workspace")
 _LIBRARY = ("actions", "skills")
 _RUNTIME_VARIABLES = {
@@ -83,7 +81,7 @@ def warm_up(variables: "list[str]", *, alone: bool = False) -> None:
         for language in _runtimes:
             companion.make(language, _runtimes)
     os.environ.clear()
-    os.environ.update({**ENVIRONMENT, **kept})
+    os.environ.update({**ENVIRONMENT, **({} if "HTTPS_PROXY" in kept else _OFFLINE), **kept})
     ipython.prepare()
     installed.prepare()
     tracebacks.hide_libraries()
