@@ -181,14 +181,14 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     network_connections_max: _Count = 32
     """Connections of one session at the same time; eight times as many of a process."""
 
-    packages: str = "none"
+    packages: Annotated[str, Meta(pattern=r"^[!A-Za-z0-9*?._, -]*$")] = "none"
     """What sessions may install: `none`; `any`; or names with `*`, separated by commas, `!name` for those never."""
 
     package_index: str = ""
     """The address of the package index (https, or a local folder as `file:`). Empty: what pip is configured to use."""
 
     package_hosts: str = ""
-    """Further domains that the index's files come from, separated by commas."""
+    """Where the index's files are, if elsewhere: domains, or local folders as `file:`, separated by commas."""
 
     packages_bytes_max: _Count = 1024**3
     """What the packages of one session may take, unpacked; half of it packed."""

@@ -78,7 +78,8 @@ def _lay_out_one(name: str, version: str, text: str) -> None:
 
 
 def _wheel(package: "dict[str, Any]") -> "dict[str, Any]":
-    wheel = (package.get("wheels") or [{}])[0]
+    wheels = cast("list[dict[str, Any]]", package.get("wheels") or [{}])
+    wheel = wheels[0]
     url = wheel.get("url") or "file://" + quote(os.path.normpath(f"{PLACE}/{wheel.get('path', '')}"))
     digest = wheel.get("hashes", {}).get("sha256", "")
     return {"name": package["name"], "version": package["version"], "url": url, "sha256": digest}

@@ -40,14 +40,12 @@ _WRAPPERS: Final = frozenset({"servers", "mcptools", "mcpparse", "gentools", "ac
 _STARTED: Final = frozenset({"sitecustomize", "usercustomize", "__main__"})
 
 
-def make_installer(engine: Engine, settings: Settings, data: Path, tenant_id: str) -> PackageInstaller | None:
-    """What installs packages for a tenant with `settings` and the folder `data`; None: nobody may. Blocks.
+def make_installer(engine: Engine, settings: Settings, data: Path, tenant_id: str) -> PackageInstaller:
+    """What installs packages for a tenant with `settings` and the folder `data`. Blocks.
 
     Raises ConfigError, EnvironmentBuildError.
     """
     allowed = AllowedPackages.parse(settings.packages)
-    if allowed is None:
-        return None
     place = _IndexPlace.of(settings, engine.environ)
     services = InstallServices(
         store=WheelStore(packages_dir(engine.data) / "wheels", settings.package_cache_bytes_max),
@@ -124,7 +122,11 @@ class _IndexPlace:
             if not found.get("UV_DEFAULT_INDEX") and not found.get("UV_NO_INDEX"):
                 place.domains += [index_rule(host, 443) for host in _PUBLIC_INDEX]
             hosts = [host for part in settings.package_hosts.split(",") if (host := part.strip())]
-            place.domains += [replace(parse_domain(host), allow_private=True) for host in hosts]
+            for host in hosts:
+                if host.startswith("file:"):
+                    place._add(host)
+                else:
+                    place.domains.append(replace(parse_domain(host), allow_private=True))
         except NetworkRuleError as error:
             raise ConfigError(f"package_hosts: {error}") from None
         place.variables |= {"NO_PROXY": "", "no_proxy": ""}  # an index on this machine is reached as every other

@@ -47,7 +47,7 @@ from moonpool.store.paths import (
 from moonpool.store.process_marks import is_gone
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
     from pathlib import Path
 
     from moonpool.bootstrap.engine import Engine
@@ -194,7 +194,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             tokens=accounting,
             languages=engine.languages,
             network_services=engine.network_services,
-            packages=await _installer(engine, settings, data, tenant_id),
+            packages=_installer(engine, settings, data, tenant_id),
             recorder=recorder,
             plans=Plans(
                 PlanStore(plans_path(data), take=engine.disk_room.take), records, expiry_s=settings.plan_expiry_s
@@ -254,12 +254,22 @@ def _closing(stack: AsyncExitStack, close: Callable[[], Coroutine[object, object
     stack.push_async_callback(lambda: finish(close()))
 
 
-async def _installer(engine: Engine, settings: Settings, data: Path, tenant_id: str) -> PackageInstaller | None:
-    if settings.packages == "none":
+def _installer(
+    engine: Engine, settings: Settings, data: Path, tenant_id: str
+) -> Callable[[], Awaitable[PackageInstaller]] | None:
+    """Makes what installs packages once it is wanted: that asks pip for its settings. None: nobody may install."""
+    if settings.packages.strip() in {"", "none"}:
         return None
-    from moonpool.bootstrap.packages import make_installer  # noqa: PLC0415  most processes install nothing
+    making: list[asyncio.Future[PackageInstaller]] = []
 
-    return await asyncio.to_thread(make_installer, engine, settings, data, tenant_id)
+    async def installer() -> PackageInstaller:
+        from moonpool.bootstrap.packages import make_installer  # noqa: PLC0415  most processes install nothing
+
+        if not making or (making[0].done() and making[0].exception() is not None):
+            making[:] = [asyncio.ensure_future(asyncio.to_thread(make_installer, engine, settings, data, tenant_id))]
+        return await asyncio.shield(making[0])
+
+    return installer
 
 
 async def _stop(task: asyncio.Task[Never]) -> None:

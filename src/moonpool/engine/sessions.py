@@ -39,7 +39,7 @@ from moonpool.store.process_marks import own_mark
 from moonpool.tools.snapshot import ToolSnapshot, show
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 
     from moonpool.core.audit import Journal
     from moonpool.core.envelope import Envelope
@@ -80,7 +80,7 @@ class Runtime:
     recorder: Recorder | None = None
     plans: Plans | None = None  # None: no plan is kept, so none can be approved
     network_services: NetworkServices = field(default_factory=NetworkServices)
-    packages: PackageInstaller | None = None  # None: nobody may install any
+    packages: Callable[[], Awaitable[PackageInstaller]] | None = None  # None: nobody may install any
     process: str = field(default_factory=own_mark)
     _sessions: set[Session] = field(default_factory=set["Session"], init=False)
     _closing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"], init=False)
@@ -306,16 +306,16 @@ class Session:
         runtime, principal = self._runtime, self._caller_grant.principal
         if runtime.packages is None:
             raise PackagesOffError
-        installs = SessionInstalls(
-            kernel=self._kernel,
-            installer=runtime.packages,
-            open_network=self.open_network,
-            journal=runtime.journal,
-            principal=principal,
-            session_id=self.session_id,
-        )
         try:
             async with runtime.transferring():
+                installs = SessionInstalls(
+                    kernel=self._kernel,
+                    installer=await runtime.packages(),
+                    open_network=self.open_network,
+                    journal=runtime.journal,
+                    principal=principal,
+                    session_id=self.session_id,
+                )
                 return await installs.install(specifier)
         except FileTransferError:
             raise PackageError("nothing was installed: Moonpool was closed meanwhile") from None
@@ -487,7 +487,7 @@ class Session:
         sandbox = self._kernel.sandbox
         if sandbox is None or not sandbox.shows(snapshot.digest) or not self._kernel.packages.are_shown(sandbox):
             return None
-        return self._kernel.sandbox, snapshot
+        return sandbox, snapshot
 
     async def _ready_sandbox(self, language: str = PYTHON) -> tuple[Sandbox, ToolSnapshot]:
         if self._kernel.sandbox is not None and self._kernel.sandbox.has_ended:

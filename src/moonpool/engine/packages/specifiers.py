@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from typing import Final
 
 from moonpool.core.errors import ConfigError
-from moonpool.engine.packages.model import PackageDisallowedError, PackagesOffError, PackageSpecifierError
+from moonpool.engine.packages.model import PackageDisallowedError, PackageSpecifierError
 
 REQUIREMENTS_MAX: Final = 50
 _CHARS_MAX: Final = 4000
@@ -86,10 +86,8 @@ class AllowedPackages:
     denied: tuple[str, ...] = ()
 
     @classmethod
-    def parse(cls, text: str) -> AllowedPackages | None:
-        """`none` (gives None), `any`, or names with `*`, separated by commas; `!name` denies. Raises ConfigError."""
-        if text.strip() in {"", "none"}:
-            return None
+    def parse(cls, text: str) -> AllowedPackages:
+        """`any`, or names with `*`, separated by commas; `!name` denies. Raises ConfigError."""
         words = [word for part in text.split(",") if (word := part.strip())]
         if wrong := [word for word in words if not _PATTERN.fullmatch(word)]:
             raise ConfigError(f"packages: {wrong[0][:80]!r} is no name; write `any`, `none`, or names such as `numpy`")
@@ -109,11 +107,3 @@ class AllowedPackages:
         """Raises PackageDisallowedError for what may not be installed for others' sake, either."""
         if any(fnmatchcase(name, pattern) for pattern in self.denied):
             raise PackageDisallowedError(f"{name} is denied by MOONPOOL_PACKAGES")
-
-
-def allowed_or_off(text: str) -> AllowedPackages:
-    """The list in the setting `packages`. Raises PackagesOffError, ConfigError."""
-    allowed = AllowedPackages.parse(text)
-    if allowed is None:
-        raise PackagesOffError
-    return allowed

@@ -2,7 +2,8 @@
 
 SECURITY: nothing in a wheel is trusted. The directory at its end is bounded before it is read; every name is judged
 before anything is made; only regular files come out, each once, below the folder, with a size that was counted. A
-`.pth` file, which acts without being imported, is refused. Scripts, headers and data for other folders are left out. No code of it is run or compiled here.
+`.pth` file, which acts without being imported, is refused. Scripts, headers and data for other folders are left out. No
+code of it is run or compiled here.
 """
 
 from __future__ import annotations
