@@ -270,10 +270,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @property
     def network_bound(self) -> NetworkRules | None:
         """The domains in `network`; None: any. Raises ConfigError."""
-        from moonpool.network.rules import NetworkRuleError, NetworkRules, parse_domain  # noqa: PLC0415  `idna`
-
         if self.network == "any":
             return None
+        from moonpool.network.rules import NetworkRuleError, NetworkRules, parse_domain  # noqa: PLC0415  seldom used
+
         domains = [] if self.network == "none" else self.network.split(",")
         try:
             return NetworkRules(tuple(map(parse_domain, domains)))

@@ -254,3 +254,22 @@ async def test_curl_requests_and_pip_work_unchanged(tmp_path: Path) -> None:
         assert await _run(session, REQUESTS) == "hello"
         assert await _run(session, INSTALL) == 42
         await until(lambda: {one["outcome"] for one in _connections(app, session)} == {"open", "done", "not_allowed"})
+
+
+FETCHES = """
+import util from 'node:util';
+process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';  // Node.js reads its authorities only when it starts
+process.removeAllListeners('warning');
+const hello = await (await fetch('https://www.example.com/hello')).text();
+const plain = await fetch('https://evil.example/').then(() => 'reached', (error) => util.inspect(error));
+globalThis.result = [hello, plain];
+"""
+
+
+async def test_fetch_of_node_works_unchanged(tmp_path: Path) -> None:
+    _, context = authority(tmp_path, "www.example.com")
+    site = Site({"/hello": b"hello"})
+    async with _session(Internet(site.serve, tls=context), "www.example.com") as (session, _):
+        hello, refused = await _run(session, FETCHES, language="node")
+        assert hello == "hello"
+        assert "403" in refused

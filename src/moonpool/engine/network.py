@@ -58,7 +58,7 @@ class GuestNetwork:
     ) -> None:
         """Raises NetworkRuleError for rules that the operator does not allow."""
         self._settings = settings
-        _check_bound(rules, settings)
+        check_bound(rules, settings)
         self._recorder = ConnectionRecorder(journal, principal, session_id)
         self._network = SessionNetwork(
             rules=rules,
@@ -83,7 +83,7 @@ class GuestNetwork:
     def allow(self, more: tuple[DomainRule, ...]) -> None:
         """Allow more from now on. Raises NetworkRuleError, and all is as it was."""
         rules = self.rules.allowing(more)
-        _check_bound(rules, self._settings)
+        check_bound(rules, self._settings)
         self._network.change(rules)
 
     def deny(self, patterns: tuple[str, ...]) -> None:
@@ -115,7 +115,8 @@ class GuestNetwork:
         await self._recorder.close()
 
 
-def _check_bound(rules: NetworkRules, settings: Settings) -> None:
+def check_bound(rules: NetworkRules, settings: Settings) -> None:
+    """Raise NetworkRuleError for rules that the setting `network` does not allow."""
     bound = settings.network_bound
     if bound is None:
         return

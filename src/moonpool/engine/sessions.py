@@ -79,6 +79,7 @@ class Runtime:
     languages: Languages = field(default_factory=Languages)
     recorder: Recorder | None = None
     plans: Plans | None = None  # None: no plan is kept, so none can be approved
+    network: NetworkRules | None = None  # of every session that is opened without its own, where the operator says so
     network_services: NetworkServices = field(default_factory=NetworkServices)
     packages: Callable[[], Awaitable[PackageInstaller]] | None = None  # None: nobody may install any
     process: str = field(default_factory=own_mark)
@@ -112,12 +113,17 @@ class Runtime:
     ) -> Session:
         """A session; its sandbox opens at the first execution. Close it. `final`: it runs one execution only.
         `checkpoints`: it can be undone and forked. `network`: what its code may reach, see `Session.network`; None:
-        it has no network. SECURITY: rules come from the operator or an application, never from code or a model.
+        as `Runtime.network` says. SECURITY: rules come from the operator or an application, never from code or a model.
 
         Raises InputError for a `session_id` that cannot be put on record, NetworkRuleError.
         """
         session = Session(
-            self, caller_grant, session_id=session_id, final=final, checkpoints=checkpoints, network=network
+            self,
+            caller_grant,
+            session_id=session_id,
+            final=final,
+            checkpoints=checkpoints,
+            network=self.network if network is None else network,
         )
         self._sessions.add(session)
         return session
@@ -470,7 +476,7 @@ class Session:
         return await self._ready_for(request)
 
     async def _ready_for(self, request: CodeRequest) -> tuple[Sandbox, ToolSnapshot]:
-        await self._runtime.languages.prepare(request)
+        await self._runtime.languages.prepare(request, network=self._kernel.network is not None)
         language = request.language if self._branch is None else PYTHON  # whose process would be there from the start
         return self._at_hand(language) or await self._ready_sandbox(language)
 

@@ -125,6 +125,12 @@ def parse_domain(text: str, credential: HeaderCredential | None = None) -> Domai
     return DomainRule(pattern=f"*.{host}" if wildcard else host, ports=ports, credential=credential)
 
 
+def parse_domains(texts: Iterable[str]) -> NetworkRules | None:
+    """The rules for a list of domains; None, which is no network, for an empty one. Raises NetworkRuleError."""
+    rules = tuple(map(parse_domain, texts))
+    return NetworkRules().allowing(rules) if rules else None
+
+
 def index_rule(host: str, port: int) -> DomainRule:
     """The rule for a package index that the operator configured: its name may be short, or be an address.
 

@@ -39,6 +39,7 @@ PROXY_VARIABLES: Final = {
     **{name: _PROXY for word in ("HTTP", "HTTPS", "ALL") for name in (f"{word}_PROXY", f"{word}_PROXY".lower())},
     "NO_PROXY": "localhost,127.0.0.1,::1",
     "no_proxy": "localhost,127.0.0.1,::1",
+    "NODE_USE_ENV_PROXY": "1",
 }
 """How programs in a sandbox with a network find the host's proxy."""
 
