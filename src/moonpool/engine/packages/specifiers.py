@@ -65,10 +65,10 @@ def _why(rest: str) -> str:
     after = rest[len(word) :].lstrip()[:4]
     if "git+" in rest or word.endswith(".git"):
         what = f"{shown!r} is a git address, whose build script would have to run; only packages of the index install"
-    elif "://" in rest or "@" in word or after.startswith("@") or _is_file(word):
-        what = f"{shown!r} is an address or a file; only packages of the index install"
     elif word.startswith("-"):
         what = f"{shown!r} is an option; there are none here"
+    elif "://" in rest or "@" in word or after.startswith("@") or _is_file(word):
+        what = f"{shown!r} is an address or a file; only packages of the index install"
     elif word.startswith((".", "/", "~")):
         what = f"{shown!r} is a path; only packages of the index install"
     elif ";" in word:
