@@ -14,9 +14,8 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.audit_records import ConnectionRecord, ConnectionsRefusedRecord, time_stamp
-from moonpool.network.connections import NetworkLimits, Outcome
+from moonpool.network.connections import NetworkLimits, Outcome, Places
 from moonpool.network.destinations import Destinations
-from moonpool.network.proxy import Places, SessionNetwork
 from moonpool.network.rules import NetworkRuleError
 from moonpool.sandboxes.shielding import finish
 
@@ -57,6 +56,8 @@ class GuestNetwork:
         forward: Forward | None = None,
     ) -> None:
         """Raises NetworkRuleError for rules that the operator does not allow."""
+        from moonpool.network.proxy import SessionNetwork  # noqa: PLC0415  most sessions have none
+
         self._settings = settings
         check_bound(rules, settings)
         self._recorder = ConnectionRecorder(journal, principal, session_id)

@@ -52,6 +52,13 @@ class Connection:
     was_allowed: bool = False  # and so is on record since it began
 
 
+@dataclass(slots=True)
+class Places:
+    """How many connections all sessions of a process have open."""
+
+    taken: int = 0
+
+
 class RefusedError(Exception):
     """Why a request is answered by the proxy itself. `text` is one line for people and models."""
 

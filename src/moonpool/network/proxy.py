@@ -21,7 +21,7 @@ import h11
 
 from moonpool.core.errors import MoonpoolError
 from moonpool.network.client_hello import HELLO_BYTES_MAX, NotTlsError, server_name
-from moonpool.network.connections import Connection, NetworkLimits, Outcome, RefusedError
+from moonpool.network.connections import Connection, NetworkLimits, Outcome, Places, RefusedError
 from moonpool.network.destinations import Destinations
 from moonpool.network.plain_http import HttpSide, forward_request
 from moonpool.network.relay import Allowance, Meter, relay
@@ -48,13 +48,6 @@ Forward: TypeAlias = (
 """Ends TLS for a domain with a credential: the client's streams, which have been answered 200, host, port, credential,
 and how to connect. Returns the bytes up and down.
 """
-
-
-@dataclass(slots=True)
-class Places:
-    """How many connections all sessions of a process have open."""
-
-    taken: int = 0
 
 
 @dataclass(slots=True, kw_only=True)

@@ -13,8 +13,6 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-import idna
-
 from moonpool.core.errors import Fault, MoonpoolError
 
 if TYPE_CHECKING:
@@ -147,6 +145,8 @@ def host_name(text: str) -> str | None:
     """A host name in the one form that is compared: ASCII, lower case, without the dot at its end. None: it is none."""
     name = text.removesuffix(".")
     if not name.isascii():
+        import idna  # noqa: PLC0415  most names are ASCII
+
         try:
             name = idna.encode(name, uts46=True).decode()
         except idna.IDNAError:
