@@ -181,6 +181,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     network_connections_max: _Count = 32
     """Connections of one session at the same time; eight times as many of a process."""
 
+    network_ca_file: Path | None = None
+    """Certificate authorities (PEM) that a session with a network trusts besides the system's, as its host does."""
+
     packages: Annotated[str, Meta(pattern=r"^[!A-Za-z0-9*?._, -]*$")] = "none"
     """What sessions may install: `none`; `any`; or names with `*`, separated by commas, `!name` for those never."""
 

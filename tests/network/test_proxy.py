@@ -223,7 +223,7 @@ async def test_nothing_is_dialled_for_what_cannot_be_put_on_record() -> None:
 
 
 async def test_a_domain_with_a_credential_is_never_a_tunnel() -> None:
-    secret = HeaderCredential("Authorization", "Bearer s3cret")
+    secret = HeaderCredential("Authorization", "Bearer s3cret-value")
     async with proxied(internet := Internet(echo)) as proxy:
         proxy.network.change(NetworkRules((parse_domain("example.com", secret),)))
         assert await proxy.status(CONNECT) == 501  # nothing here can add it
@@ -231,18 +231,20 @@ async def test_a_domain_with_a_credential_is_never_a_tunnel() -> None:
         assert internet.dialled == []
         given: list[object] = []
 
-        async def forward(reader, writer, host, port, credential, connect):
-            given.extend((host, port, credential))
-            writer.transport.resume_reading()  # as `start_tls` does
-            server = await connect(host, port)
+        async def forward(client, first, where, credential, connect, meter):
+            given.extend((*where, credential, first))
+            server = await connect(*where)
             server[1].close()
             with pytest.raises(Exception, match="not what was asked for"):
-                await connect("evil.example", port)
-            writer.write(await reader.readexactly(3))
-            return 3, 3
+                await connect("evil.example", 443)
+            meter.up(3)
+            meter.used_credential()
+            client[1].write(await client[0].readexactly(3))
+            return "failed"
 
         proxy.network.forward = forward
-        assert (await proxy.ask(CONNECT, more=b"tls")).endswith(b"\r\n\r\ntls")
-        assert given == ["example.com", 443, secret]
-        await until(lambda: proxy.ended[-1].outcome == "done")
+        assert (await proxy.ask(CONNECT + b"early", more=b"tls")).endswith(b"\r\n\r\ntls")
+        assert given == ["example.com", 443, secret, b"early"]
+        await until(lambda: proxy.ended[-1].outcome == "failed")
         assert (proxy.ended[-1].bytes_up, proxy.ended[-1].address) == (3, PUBLIC)
+        assert proxy.ended[-1].with_credential

@@ -75,7 +75,7 @@ def test_a_rule_covers_names_and_ports_and_nothing_near_them(pattern: str, host:
 
 
 def test_the_exact_rule_comes_before_the_longest_of_the_others() -> None:
-    secret = HeaderCredential("Authorization", "Bearer s3cret")
+    secret = HeaderCredential("Authorization", "Bearer s3cret-value")
     exact, near, far = (
         parse_domain("a.b.example.com", secret),
         parse_domain("*.b.example.com"),
@@ -84,12 +84,12 @@ def test_the_exact_rule_comes_before_the_longest_of_the_others() -> None:
     rules = NetworkRules((far, exact, near))
     assert rules.rule_for("a.b.example.com", 443) is exact
     assert rules.rule_for("c.b.example.com", 443) is near
-    assert "s3cret" not in repr(rules)
+    assert "s3cret-value" not in repr(rules)
 
 
 def test_rules_are_added_replaced_and_taken_away() -> None:
     rules = NetworkRules().allowing([parse_domain("example.com"), parse_domain("*.example.com")])
-    again = rules.allowing([parse_domain("EXAMPLE.com", HeaderCredential("X-Key", "v"))])
+    again = rules.allowing([parse_domain("EXAMPLE.com", HeaderCredential("X-Key", "value-of-it"))])
     assert len(again.domains) == 2
     assert again.rule_for("example.com", 443).credential is not None  # pyright: ignore[reportOptionalMemberAccess]
     assert list(map(str, again.denying(["example.com."]).domains)) == ["*.example.com"]
@@ -102,15 +102,17 @@ def test_rules_are_added_replaced_and_taken_away() -> None:
 @every_row(
     ("header", "value"),
     [
-        ("", "v"),
-        ("A B", "v"),
-        ("A:", "v"),
+        ("", "value-of-it"),
+        ("A B", "value-of-it"),
+        ("A:", "value-of-it"),
         ("A", ""),
-        ("A", "a\r\nX: y"),
-        ("A", " v"),
-        ("A", "v\0"),
-        ("A", "ü"),
+        ("A", "value-of-it\r\nX: y"),
+        ("A", " value-of-it"),
+        ("A", "value-of-it\0"),
+        ("A", "välue-of-it"),
         ("A", "v" * 9000),
+        ("A", "shorter"),
+        ("A", "Bearer shorter"),
     ],
 )
 def test_a_credential_that_no_header_can_hold_is_refused(header: str, value: str) -> None:
@@ -120,7 +122,7 @@ def test_a_credential_that_no_header_can_hold_is_refused(header: str, value: str
 
 def test_a_credential_belongs_to_one_exact_domain() -> None:
     with pytest.raises(NetworkRuleError, match="one exact domain"):
-        parse_domain("*.example.com", HeaderCredential("Authorization", "x"))
+        parse_domain("*.example.com", HeaderCredential("Authorization", "Bearer value-of-it"))
 
 
 def test_an_index_may_be_a_short_name_or_an_address_and_only_it_may_be_private() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ensurepip
 import hashlib
 import io
+import ssl
 import zipfile
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -213,12 +214,12 @@ REQUESTS = """
 import sys
 sys.path.insert(0, "/workspace/pip.whl")
 from pip._vendor import requests
-result = requests.get("https://www.example.com/hello", verify="/workspace/ca.pem", timeout=30).text
+result = requests.get("https://www.example.com/hello", timeout=30).text
 """
 INSTALL = """
 import subprocess, sys
 command = [sys.executable, "/workspace/pip.whl/pip", "install", "--no-cache-dir", "--target", "/workspace/packages",
-           "--cert", "/workspace/ca.pem", "--index-url", "https://www.example.com/simple", "demo"]
+           "--index-url", "https://www.example.com/simple", "demo"]
 done = subprocess.run(command, capture_output=True, text=True)
 sys.path.insert(0, "/workspace/packages")
 try:
@@ -238,15 +239,21 @@ def _pip() -> Path:
     return found[0]
 
 
+def _trusting(folder: Path) -> tuple[dict[str, Any], ssl.SSLContext]:
+    """Settings by which sessions trust a new authority, and a server's context under it."""
+    ca, context = authority(folder, "www.example.com")
+    (folder / "ca.pem").write_bytes(ca)
+    return {"network_ca_file": folder / "ca.pem"}, context
+
+
 async def test_curl_requests_and_pip_work_unchanged(tmp_path: Path) -> None:
     wheel = _wheel()
     link = f'<a href="/{WHEEL}#sha256={hashlib.sha256(wheel).hexdigest()}">{WHEEL}</a>'
     site = Site({"/hello": b"hello", "/simple/demo/": f"<html><body>{link}</body></html>".encode(), f"/{WHEEL}": wheel})
-    ca, context = authority(tmp_path, "www.example.com")
-    async with _session(Internet(site.serve, tls=context), "www.example.com") as (session, app):
-        await put(session.files, "ca.pem", ca, replace=True)
+    settings, context = _trusting(tmp_path)
+    async with _session(Internet(site.serve, tls=context), "www.example.com", settings=settings) as (session, app):
         await put(session.files, "pip.whl", _pip(), replace=True)
-        curl = "curl -sS --fail --cacert /workspace/ca.pem https://www.example.com/hello"
+        curl = "curl -sS --fail https://www.example.com/hello"
         envelope = await session.execute(CodeRequest(code=curl.encode(), language="bash"))
         assert (envelope.extras["stdout"], envelope.extras["stderr"]) == ("hello", "")
         refused = await session.execute(CodeRequest(code=b"curl -sS https://evil.example/", language="bash"))
@@ -258,8 +265,6 @@ async def test_curl_requests_and_pip_work_unchanged(tmp_path: Path) -> None:
 
 FETCHES = """
 import util from 'node:util';
-process.env.NODE_TLS_REJECT_UNAUTHORIZED = '0';  // Node.js reads its authorities only when it starts
-process.removeAllListeners('warning');
 const hello = await (await fetch('https://www.example.com/hello')).text();
 const plain = await fetch('https://evil.example/').then(() => 'reached', (error) => util.inspect(error));
 globalThis.result = [hello, plain];
@@ -267,9 +272,9 @@ globalThis.result = [hello, plain];
 
 
 async def test_fetch_of_node_works_unchanged(tmp_path: Path) -> None:
-    _, context = authority(tmp_path, "www.example.com")
+    settings, context = _trusting(tmp_path)
     site = Site({"/hello": b"hello"})
-    async with _session(Internet(site.serve, tls=context), "www.example.com") as (session, _):
+    async with _session(Internet(site.serve, tls=context), "www.example.com", settings=settings) as (session, _):
         hello, refused = await _run(session, FETCHES, language="node")
         assert hello == "hello"
         assert "403" in refused

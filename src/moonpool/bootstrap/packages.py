@@ -16,7 +16,7 @@ from moonpool.engine.packages.installer import InstallServices, PackageInstaller
 from moonpool.engine.packages.specifiers import AllowedPackages
 from moonpool.engine.packages.store import Resolutions, WheelStore
 from moonpool.environments.package_index import read_pip_settings, uv_variables
-from moonpool.environments.package_tools import CERTIFICATES, UV, package_tools
+from moonpool.environments.package_tools import UV, package_tools
 from moonpool.network.rules import HeaderCredential, NetworkRuleError, NetworkRules, index_rule, parse_domain
 from moonpool.sandboxes.base import SandboxLimits, SandboxSpec
 from moonpool.sandboxes.plan import covers
@@ -62,7 +62,7 @@ def make_installer(engine: Engine, settings: Settings, data: Path, tenant_id: st
 
 def _build_spec(engine: Engine, settings: Settings, place: _IndexPlace) -> BuildSpec:
     image = engine.sandbox_spec.image
-    tools = package_tools(engine.data / "environments", place.certificates)
+    tools = package_tools(engine.data / "environments")
     image = replace(
         image,
         name="packages",
@@ -70,9 +70,6 @@ def _build_spec(engine: Engine, settings: Settings, place: _IndexPlace) -> Build
         binds=tuple(dict.fromkeys([*image.binds, tools, *place.folders])),
         preload=(),
     )
-    variables = dict(place.variables)
-    if place.certificates is not None:
-        variables["SSL_CERT_FILE"] = str(image.inside(tools / CERTIFICATES))
     packed_bytes_max = max(settings.packages_bytes_max // 2, 1)
     limits = SandboxLimits(
         memory_bytes_max=settings.memory_bytes_max,
@@ -86,7 +83,7 @@ def _build_spec(engine: Engine, settings: Settings, place: _IndexPlace) -> Build
         sandbox=SandboxSpec(image=image, limits=limits),
         uv=image.inside(tools / UV),
         site_paths=tuple(map(image.inside, image.site_paths)),
-        index=PackageIndex(variables=variables, rules=NetworkRules(tuple(place.domains))),
+        index=PackageIndex(variables=place.variables, rules=NetworkRules(tuple(place.domains))),
         timeout_s=settings.package_timeout_s,
         bytes_max=packed_bytes_max,
     )
@@ -99,7 +96,6 @@ class _IndexPlace:
     variables: dict[str, str] = field(default_factory=dict[str, str])
     domains: list[DomainRule] = field(default_factory=list["DomainRule"])
     folders: list[Path] = field(default_factory=list[Path])
-    certificates: Path | None = None
 
     @classmethod
     def of(cls, settings: Settings, environ: Mapping[str, str]) -> _IndexPlace:
@@ -107,10 +103,8 @@ class _IndexPlace:
         place = cls()
         if settings.package_index:
             found = {"UV_DEFAULT_INDEX": settings.package_index}
-            if certificates := environ.get("SSL_CERT_FILE"):
-                found["SSL_CERT_FILE"] = certificates
         else:
-            own = {name: value for name, value in environ.items() if name.startswith("UV_") or name == "SSL_CERT_FILE"}
+            own = {name: value for name, value in environ.items() if name.startswith("UV_")}
             found = {**own, **uv_variables(read_pip_settings(), own)}
         place.variables |= {name: found[name] for name in _PASSED_ON if found.get(name)}
         for name in _ADDRESSES:
@@ -130,8 +124,6 @@ class _IndexPlace:
         except NetworkRuleError as error:
             raise ConfigError(f"package_hosts: {error}") from None
         place.variables |= {"NO_PROXY": "", "no_proxy": ""}  # an index on this machine is reached as every other
-        if found.get("SSL_CERT_FILE"):
-            place.certificates = Path(found["SSL_CERT_FILE"])
         return place
 
     def _add(self, address: str) -> str:

@@ -201,6 +201,7 @@ class ConnectionRecord:
     bytes_down: int
     duration_ms: float
     outcome: str  # of `moonpool.network.connections.Outcome`
+    credential: bool = False  # a request was sent with the domain's
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -89,10 +89,15 @@ class SharedKernel:
     was_put_back: bool = False  # since the last execution: it does not follow from those before
     numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
 
-    def connect(self) -> None:
+    @property
+    def is_connected(self) -> bool:
+        """Whether `connect` has nothing to do."""
+        return self.network is None or (self.sandbox is not None and self.network.is_attached(self.sandbox))
+
+    async def connect(self) -> None:
         """Serve the sandbox's connections, before any code runs in it, where the session has a network."""
         if self.network is not None and self.sandbox is not None:
-            self.network.attach(self.sandbox)
+            await self.network.attach(self.sandbox)
 
     def take_doomed(self) -> tuple[int, ...]:
         doomed, self.doomed = self.doomed, []

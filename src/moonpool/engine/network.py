@@ -17,12 +17,13 @@ from moonpool.core.audit_records import ConnectionRecord, ConnectionsRefusedReco
 from moonpool.network.connections import NetworkLimits, Outcome, Places
 from moonpool.network.destinations import Destinations
 from moonpool.network.rules import NetworkRuleError
+from moonpool.redaction.redactor import Redactor
+from moonpool.sandboxes.base import CA_BUNDLE_NAME, SandboxStartError
 from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
     from moonpool.core.audit import Journal
     from moonpool.network.connections import Connection
-    from moonpool.network.proxy import Forward
     from moonpool.network.rules import DomainRule, NetworkRules
     from moonpool.sandboxes.base import Sandbox
     from moonpool.settings import Settings
@@ -53,14 +54,15 @@ class GuestNetwork:
         *,
         principal: str,
         session_id: str,
-        forward: Forward | None = None,
     ) -> None:
         """Raises NetworkRuleError for rules that the operator does not allow."""
         from moonpool.network.proxy import SessionNetwork  # noqa: PLC0415  most sessions have none
+        from moonpool.network.session_trust import SessionTrust  # noqa: PLC0415
 
         self._settings = settings
         check_bound(rules, settings)
         self._recorder = ConnectionRecorder(journal, principal, session_id)
+        self._trust = SessionTrust(settings.network_ca_file, Redactor.of_values)
         self._network = SessionNetwork(
             rules=rules,
             record=self._recorder.record,
@@ -71,9 +73,10 @@ class GuestNetwork:
             ),
             destinations=services.destinations,
             places=services.places,
-            forward=forward,
+            forward=self._trust.forward,
         )
         self._served = ""  # the id of the newest sandbox
+        self._trusts: tuple[str, tuple[str, ...]] = ("", ())  # that sandbox, and the hosts that its bundle is for
         self._serving: set[asyncio.Task[None]] = set()
 
     @property
@@ -91,14 +94,32 @@ class GuestNetwork:
         """Allow these domains no longer; their connections end. Raises NetworkRuleError."""
         self._network.change(self.rules.denying(patterns))
 
-    def attach(self, sandbox: Sandbox) -> None:
-        """Serve the connections of `sandbox` until it ends. Nothing happens if that is so already."""
-        if self._served == sandbox.sandbox_id:
-            return
-        self._served = sandbox.sandbox_id
-        serving = asyncio.ensure_future(self._serve(sandbox))
-        self._serving.add(serving)
-        serving.add_done_callback(self._serving.discard)
+    def is_attached(self, sandbox: Sandbox) -> bool:
+        """Whether all that `attach` does is done."""
+        return self._trusts == (sandbox.sandbox_id, self._credential_hosts)
+
+    async def attach(self, sandbox: Sandbox) -> None:
+        """Serve the connections of `sandbox` until it ends, and show it whom to trust. Nothing is done twice.
+
+        Raises ConfigError, SandboxStartError.
+        """
+        if self._served != sandbox.sandbox_id:
+            self._served = sandbox.sandbox_id
+            serving = asyncio.ensure_future(self._serve(sandbox))
+            self._serving.add(serving)
+            serving.add_done_callback(self._serving.discard)
+        hosts = self._credential_hosts
+        bundle = await asyncio.to_thread(self._trust.bundle, hosts)
+        try:
+            await asyncio.to_thread(sandbox.show_file, CA_BUNDLE_NAME, bundle)
+        except OSError as error:
+            if not sandbox.has_ended:  # its slot is removed, too
+                raise SandboxStartError(step="network", reason=str(error)) from error
+        self._trusts = sandbox.sandbox_id, hosts
+
+    @property
+    def _credential_hosts(self) -> tuple[str, ...]:
+        return tuple(rule.pattern for rule in self.rules.domains if rule.credential is not None)
 
     async def _serve(self, sandbox: Sandbox) -> None:
         assert sandbox.listener is not None, "a sandbox with a network has a listener"
@@ -155,6 +176,7 @@ class ConnectionRecorder:
                 bytes_down=connection.bytes_down,
                 duration_ms=round(connection.seconds * 1000, 3),
                 outcome=connection.outcome,
+                credential=connection.with_credential,
             )
         )
 

@@ -477,7 +477,8 @@ class Session:
 
     async def _ready_for(self, request: CodeRequest) -> tuple[Sandbox, ToolSnapshot]:
         await self._runtime.languages.prepare(request, network=self._kernel.network is not None)
-        language = request.language if self._branch is None else PYTHON  # whose process would be there from the start
+        # Another language's process would be there from the start: too early to be forked, or to read whom to trust.
+        language = request.language if self._branch is None and self._kernel.network is None else PYTHON
         return self._at_hand(language) or await self._ready_sandbox(language)
 
     def _at_hand(self, language: str = PYTHON) -> tuple[Sandbox, ToolSnapshot] | None:
@@ -489,9 +490,10 @@ class Session:
             self._kernel.sandbox = self._runtime.pool.acquire_nowait(
                 self._spec(), language, principal=self._caller_grant.principal
             )
-            self._kernel.connect()
         sandbox = self._kernel.sandbox
         if sandbox is None or not sandbox.shows(snapshot.digest) or not self._kernel.packages.are_shown(sandbox):
+            return None
+        if not self._kernel.is_connected:
             return None
         return sandbox, snapshot
 
@@ -513,7 +515,7 @@ class Session:
             except BaseException:
                 await _give_up(acquiring)
                 raise
-        self._kernel.connect()
+        await self._kernel.connect()
         assert self._snapshot is not None
         await show(self._kernel.sandbox, self._snapshot)
         await self._kernel.packages.show(self._kernel.sandbox)

@@ -49,6 +49,7 @@ class Connection:
     bytes_down: int = 0
     seconds: float = 0.0
     outcome: Outcome = Outcome.OPEN
+    with_credential: bool = False  # a request was sent with the domain's
     was_allowed: bool = False  # and so is on record since it began
 
 

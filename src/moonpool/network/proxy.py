@@ -15,17 +15,17 @@ import asyncio
 import contextlib
 import time
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Final, TypeAlias, cast
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import h11
 
 from moonpool.core.errors import MoonpoolError
-from moonpool.network.client_hello import HELLO_BYTES_MAX, NotTlsError, server_name
 from moonpool.network.connections import Connection, NetworkLimits, Outcome, Places, RefusedError
 from moonpool.network.destinations import Destinations
 from moonpool.network.plain_http import HttpSide, forward_request
 from moonpool.network.relay import Allowance, Meter, relay
 from moonpool.network.rules import NetworkRules, address_literal, host_name
+from moonpool.network.sni import ServerNameCheck, ServerNameError
 from moonpool_wire.ratelimit import TokenBucket
 
 if TYPE_CHECKING:
@@ -39,15 +39,26 @@ _CONNECTIONS_PER_SECOND: Final = 50.0
 _CONNECTIONS_BURST: Final = 200.0
 _PORT_BYTES_MAX: Final = 5
 _CLOSE_S: Final = 5.0
+_PIECE_BYTES: Final = 16 * 1024
 
 Dialled: TypeAlias = "tuple[StreamReader, StreamWriter]"
 Connect: TypeAlias = "Callable[[str, int], Awaitable[Dialled]]"
-Forward: TypeAlias = (
-    "Callable[[StreamReader, StreamWriter, str, int, HeaderCredential, Connect], Awaitable[tuple[int, int]]]"
-)
-"""Ends TLS for a domain with a credential: the client's streams, which have been answered 200, host, port, credential,
-and how to connect. Returns the bytes up and down.
-"""
+
+
+class Forward(Protocol):
+    """Ends TLS for a domain with a credential; the client has been answered 200. Raises what `meter` raises."""
+
+    async def __call__(
+        self,
+        client: Dialled,
+        first: bytes,
+        where: tuple[str, int],
+        credential: HeaderCredential,
+        connect: Connect,
+        meter: Meter,
+    ) -> Outcome:
+        """`first` was read from the client already; `where` is host and port; `connect` connects to them."""
+        ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -151,8 +162,7 @@ class NetworkProxy:
         try:
             async with _ending(writer):
                 try:
-                    await self._handle(client, reader, writer, connection)
-                    connection.outcome = Outcome.DONE
+                    connection.outcome = await self._handle(client, reader, writer, connection)
                 except (RefusedError, TimeoutError, MoonpoolError) as error:
                     refusal = _refusal(error, connection)
                     connection.outcome = refusal.outcome
@@ -166,7 +176,7 @@ class NetworkProxy:
 
     async def _handle(
         self, client: HttpSide, reader: StreamReader, writer: StreamWriter, connection: Connection
-    ) -> None:
+    ) -> Outcome:
         network, limits = self._network, self._network.limits
         request = await _request(client, limits.header_s)
         is_tunnel = request.method == b"CONNECT"
@@ -190,9 +200,10 @@ class NetworkProxy:
             if not is_tunnel:
                 await self._pass_request(client, request, target, rule, connection, meter)
             elif rule.credential is not None:
-                await self._end_tls(client, reader, writer, rule.credential, connection)
+                return await self._end_tls(client, reader, writer, rule.credential, connection, meter)
             else:
                 await self._tunnel(client, reader, writer, rule, connection, meter)
+        return Outcome.DONE
 
     def _allowed(self, connection: Connection) -> DomainRule:
         rule = self._network.rules.rule_for(connection.host, connection.port)
@@ -220,10 +231,14 @@ class NetworkProxy:
         server = await self._connect(rule, connection, connection.host, connection.port)
         async with _ending(server[1]):
             _say_connected(client, writer)
-            hello = await _hello(client, reader, connection, self._network.limits.header_s)
-            meter.up(len(hello))
-            server[1].write(hello)
-            await relay((reader, writer), server, meter)
+            check = ServerNameCheck(None if address_literal(connection.host) else connection.host)
+            try:
+                hello = await _hello(client, reader, check, self._network.limits.header_s)
+                meter.up(len(hello))
+                server[1].write(hello)
+                await relay((reader, writer), server, meter, check)
+            except ServerNameError as error:
+                raise RefusedError(403, Outcome.WRONG_NAME, str(error)) from None
 
     async def _end_tls(
         self,
@@ -232,7 +247,8 @@ class NetworkProxy:
         writer: StreamWriter,
         credential: HeaderCredential,
         connection: Connection,
-    ) -> None:
+        meter: Meter,
+    ) -> Outcome:
         if self._network.forward is None:
             raise RefusedError(501, Outcome.FAILED, f"{connection.host} has a credential, and nothing here can add it")
 
@@ -243,12 +259,10 @@ class NetworkProxy:
             rule = self._allowed(connection)
             return await self._connect(rule, connection, host, port)
 
-        cast("asyncio.Transport", writer.transport).pause_reading()  # the TLS takes over what follows
         _say_connected(client, writer)
-        connection.bytes_up, connection.bytes_down = await self._network.forward(
-            reader, writer, connection.host, connection.port, credential, connect
-        )
-        self._network.allowance.used += connection.bytes_up + connection.bytes_down
+        where = connection.host, connection.port
+        first = client.http.trailing_data[0]
+        return await self._network.forward((reader, writer), first, where, credential, connect, meter)
 
     async def _pass_request(
         self,
@@ -334,25 +348,19 @@ def _say_connected(client: HttpSide, writer: StreamWriter) -> None:
     writer.write(client.http.send(h11.Response(status_code=200, reason=b"Connection established", headers=[])) or b"")
 
 
-async def _hello(client: HttpSide, reader: StreamReader, connection: Connection, within_s: float) -> bytes:
-    """The client's first message, once it has named the host that was asked for. Raises RefusedError."""
-    data = client.http.trailing_data[0]
+async def _hello(client: HttpSide, reader: StreamReader, check: ServerNameCheck, within_s: float) -> bytes:
+    """The client's first message, once it has named the host that was asked for. Raises ServerNameError."""
+    hello = check.feed(client.http.trailing_data[0])
     try:
         async with asyncio.timeout(within_s):
-            while True:
-                complete, name = server_name(data)
-                if complete:
-                    break
-                piece = await reader.read(HELLO_BYTES_MAX)
+            while not check.admitted:
+                piece = await reader.read(_PIECE_BYTES)
                 if not piece:
                     raise ConnectionResetError
-                data += piece
-    except (NotTlsError, TimeoutError):
-        raise RefusedError(400, Outcome.WRONG_NAME, "only TLS passes through a tunnel") from None
-    wanted = "" if address_literal(connection.host) else connection.host  # TLS names no addresses
-    if name.removesuffix(".") != wanted:
-        raise RefusedError(403, Outcome.WRONG_NAME, f"the tunnel is for {connection.host}, and TLS names another host")
-    return data
+                hello = check.feed(piece)
+    except TimeoutError:
+        raise ServerNameError("no TLS came") from None
+    return hello
 
 
 @contextlib.asynccontextmanager

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from moonpool.network.connections import Connection, NetworkLimits
+    from moonpool.network.sni import ServerNameCheck
 
 _PIECE_BYTES: Final = 64 * 1024
 
@@ -57,16 +58,23 @@ class Meter:
         self._connection.bytes_down += count
         self._wait(self._limits.idle_s)
 
+    def used_credential(self) -> None:
+        """A request with the credential is about to be sent."""
+        self._connection.with_credential = True
+
     def _wait(self, seconds: float) -> None:
         self._deadline.reschedule(asyncio.get_running_loop().time() + seconds)
 
 
 async def relay(
-    client: tuple[StreamReader, StreamWriter], server: tuple[StreamReader, StreamWriter], meter: Meter
+    client: tuple[StreamReader, StreamWriter],
+    server: tuple[StreamReader, StreamWriter],
+    meter: Meter,
+    check: ServerNameCheck,
 ) -> None:
-    """Pass bytes on until both sides have ended, or either has broken off. Raises RefusedError."""
+    """Pass bytes on until both sides have ended, or either has broken off. Raises RefusedError, ServerNameError."""
     ways = (
-        asyncio.ensure_future(_pump(client[0], server[1], meter.up)),
+        asyncio.ensure_future(_pump(client[0], server[1], meter.up, check)),
         asyncio.ensure_future(_pump(server[0], client[1], meter.down)),
     )
     try:
@@ -79,10 +87,12 @@ async def relay(
         await asyncio.gather(*ways, return_exceptions=True)
 
 
-async def _pump(reader: StreamReader, writer: StreamWriter, count: Callable[[int], None]) -> None:
+async def _pump(
+    reader: StreamReader, writer: StreamWriter, count: Callable[[int], None], check: ServerNameCheck | None = None
+) -> None:
     while piece := await reader.read(_PIECE_BYTES):
         count(len(piece))
-        writer.write(piece)
+        writer.write(piece if check is None else check.feed(piece))
         await writer.drain()
     if writer.can_write_eof():
         writer.write_eof()

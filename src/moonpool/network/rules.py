@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 PORTS: Final = (80, 443)
 DOMAINS_MAX: Final = 1000
 """Rules of one session."""
+SECRET_CHARS_MIN: Final = 8
+"""Of a credential: in answers shorter ones could not be told from other text."""
 _CHARS_MAX: Final = 253
 _LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
@@ -52,6 +54,11 @@ class HeaderCredential:
         if not _HEADER_VALUE.fullmatch(self.value):
             raise NetworkRuleError(
                 f"the value for the header {self.header} is empty, too long or has characters other than visible ASCII"
+            )
+        if len((self.value.partition(" ")[2] or self.value).strip()) < SECRET_CHARS_MIN:
+            raise NetworkRuleError(
+                f"the value for the header {self.header} is too short to be found in answers; it has at least "
+                f"{SECRET_CHARS_MIN} characters, also without a word such as Bearer"
             )
 
 

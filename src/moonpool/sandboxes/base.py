@@ -42,6 +42,20 @@ PROXY_VARIABLES: Final = {
     "NODE_USE_ENV_PROXY": "1",
 }
 """How programs in a sandbox with a network find the host's proxy."""
+CA_BUNDLE_NAME: Final = "ca-bundle.pem"
+"""The file, shown by `Sandbox.show_file`, with the certificate authorities that programs in it trust."""
+TRUST_VARIABLES: Final = dict.fromkeys(
+    (
+        "SSL_CERT_FILE",  # Python's ssl, httpx, OpenSSL, uv, Go
+        "REQUESTS_CA_BUNDLE",
+        "CURL_CA_BUNDLE",
+        "PIP_CERT",
+        "GIT_SSL_CAINFO",
+        "NODE_EXTRA_CA_CERTS",
+    ),
+    f"/wrappers/{CA_BUNDLE_NAME}",
+)
+"""How they find that file."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +86,10 @@ class ImageSpec:
         if self.network:
             return self
         return replace(
-            self, network=True, digest=f"{self.digest}+network", variables={**self.variables, **PROXY_VARIABLES}
+            self,
+            network=True,
+            digest=f"{self.digest}+network",
+            variables={**self.variables, **PROXY_VARIABLES, **TRUST_VARIABLES},
         )
 
 
@@ -282,6 +299,10 @@ class Sandbox(Protocol):
 
         Blocks. Raises OSError.
         """
+        ...
+
+    def show_file(self, name: str, content: bytes) -> None:
+        """Show a file, read-only, as `/wrappers/NAME`; replaces an earlier one at once. Raises OSError."""
         ...
 
     def interrupt(self) -> None:

@@ -45,6 +45,7 @@ class FakeGuest:
     def __init__(self, sandbox: FakeSandbox) -> None:
         self._sandbox = sandbox
         self.inbox: asyncio.Queue[tuple[HostMessage, bytes] | None] = asyncio.Queue()
+        self.files: dict[str, bytes] = {}
         self.published: list[tuple[Path, str]] = sandbox.published
         self.hash_seed = sandbox.hash_seed
 
@@ -80,6 +81,7 @@ class FakeSandbox:
     def __init__(self, script: GuestScript, hash_seed: int | None = None) -> None:
         self.hash_seed = new_hash_seed() if hash_seed is None else hash_seed
         self.sandbox_id = secrets.token_hex(8)
+        self.files: dict[str, bytes] = {}
         self.published: list[tuple[Path, str]] = []
         self.packages: list[tuple[tuple[Path, ...], str]] = []
         self.listener: socket.socket | None = None  # a test's, in the host's own network
@@ -178,6 +180,9 @@ class FakeSandbox:
 
     def publish_packages(self, folders: Sequence[Path], digest: str) -> None:
         self.packages.append((tuple(folders), digest))
+
+    def show_file(self, name: str, content: bytes) -> None:
+        self.files[name] = content
 
     def interrupt(self) -> None:
         self._guest.inbox.put_nowait(None)

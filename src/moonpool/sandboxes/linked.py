@@ -131,6 +131,9 @@ class LinkedSandbox:
     def publish_packages(self, folders: Sequence[Path], digest: str) -> None:
         self._slots.publish_packages(self._slot, folders, digest)
 
+    def show_file(self, name: str, content: bytes) -> None:
+        self._slots.show_file(self._slot, name, content)
+
     def interrupt(self) -> None:
         self._signal(signal.SIGINT)
 

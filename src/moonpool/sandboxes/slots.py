@@ -109,6 +109,15 @@ class SlotFolder:
                     raise
                 self._shown[name] = digest
 
+    def show_file(self, name: str, file_name: str, content: bytes) -> None:
+        """Show a file in slot `name`, beside the tree; replaces an earlier one at once. Raises OSError."""
+        with self._publishing:
+            self._mixed.add(name)  # SECURITY: it is for this sandbox; the next one gets another slot
+            staging = self.root / name / f".{file_name}"
+            staging.write_bytes(content)
+            staging.chmod(0o644)
+            staging.rename(staging.with_name(file_name))
+
     def _swap(self, name: str, tree: Path, digest: str) -> None:
         slot = self.root / name
         target = f"tree-{digest.rpartition(':')[2][:32]}"

@@ -119,7 +119,8 @@ class NodeCompanion(companion.Companion):
             variables = {
                 k: v for k, v in companion.child_variables().items() if not k.startswith(("NODE_", "MOONPOOL_"))
             }
-            variables |= {"NODE_USE_ENV_PROXY": "1"} if "HTTPS_PROXY" in variables else {}
+            if "HTTPS_PROXY" in variables:
+                variables |= {"NODE_USE_ENV_PROXY": "1", "NODE_EXTRA_CA_CERTS": variables.get("SSL_CERT_FILE", "")}
             with _more_data(DATA_RESERVED_BYTES_MAX if self._version >= (23,) else 0):
                 self._process = companion.ChildProcess(
                     command, variables, {_LINK_FD: sources[0], _ALARM_FD: sources[1]}

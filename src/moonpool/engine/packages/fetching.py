@@ -173,7 +173,7 @@ async def open_build_sandbox(
     sandbox = await pool.acquire(wanted, principal=principal)
     try:
         if network is not None:
-            network.attach(sandbox)
+            await network.attach(sandbox)
         yield BuildSandbox(sandbox, spec)
     finally:
         await finish(_close(sandbox, network))

@@ -1,0 +1,172 @@
+"""What is sent on of a request to a host with a credential, and of its answer. Pure.
+
+SECURITY: nothing of the code's request is copied as it arrived: h11 has parsed it, and it is written anew, so that host
+and server agree where it ends. The header of the credential is the operator's, whatever the code sent under that name
+or one that servers take for it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+
+import h11
+
+from moonpool.network.connections import Outcome, RefusedError
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable, Iterable, Mapping
+
+    from moonpool.network.rules import HeaderCredential
+
+HEADERS_MAX: Final = 200
+_HTTPS_PORT: Final = 443
+_FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
+_OF_ONE_CONNECTION: Final = frozenset(
+    {
+        *(b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authorization"),
+        *(b"te", b"trailer", b"upgrade"),
+    }
+)
+_LENGTH: Final = frozenset({b"content-length"})
+_NONE: Final = frozenset[bytes]()
+_ECHOING: Final = frozenset({b"TRACE", b"TRACK"})
+
+
+class StreamRedaction(Protocol):
+    """Takes values out of a stream, whatever its chunks; `tally` counts them."""
+
+    tally: Counter[str]
+
+    def feed(self, chunk: bytes) -> bytes: ...
+
+    def finish(self) -> bytes: ...
+
+
+class Redaction(Protocol):
+    """Takes values out of bytes: `moonpool.redaction.redactor.Redactor`, which lies above this package."""
+
+    def data(self, data: bytes, tally: Counter[str]) -> bytes: ...
+
+    def stream(self) -> StreamRedaction: ...
+
+
+MakeRedaction: TypeAlias = "Callable[[Mapping[str, str]], Redaction]"
+"""Of values by name."""
+
+
+def outgoing_request(request: h11.Request, host: str, port: int, credential: HeaderCredential) -> h11.Request:
+    """The request as it is sent to `host`. Raises RefusedError."""
+    listed = _listed(request.headers)
+    _check(request, host, port, listed)
+    own = credential.header.encode()
+    dropped = (_OF_ONE_CONNECTION | listed | {b"host", b"accept-encoding"}) - _FRAMING
+    kept = [
+        (name, value)
+        for name, value in request.headers.raw_items()
+        if name.lower() not in dropped and _as_variable(name) != _as_variable(own)
+    ]
+    # SECURITY: `identity`, because a credential is not found in a compressed answer.
+    ours = [(b"Accept-Encoding", b"identity"), (own, credential.value.encode())]
+    try:
+        return h11.Request(
+            method=request.method,
+            target=request.target,
+            headers=[(b"Host", _authorities(host, port)[0]), *kept, *ours],
+        )
+    except h11.LocalProtocolError:  # its text may hold the value
+        raise _malformed(HTTPStatus.BAD_REQUEST, "the request cannot be written with the credential") from None
+
+
+def _check(request: h11.Request, host: str, port: int, listed: frozenset[bytes]) -> None:
+    names = [name for name, _ in request.headers]
+    if request.http_version != b"1.1":
+        raise _malformed(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "only HTTP/1.1 is spoken here")
+    if len(names) > HEADERS_MAX:
+        raise _malformed(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"more than {HEADERS_MAX} headers")
+    if b"upgrade" in names or b"upgrade" in listed:
+        text = f"WebSockets and other upgrades are not possible with {host}, to which the host adds a credential"
+        raise _malformed(HTTPStatus.NOT_IMPLEMENTED, text)
+    if set(names) >= _FRAMING:
+        raise _malformed(HTTPStatus.BAD_REQUEST, "a request with Content-Length and Transfer-Encoding")
+    if request.method in _ECHOING:
+        raise _malformed(HTTPStatus.METHOD_NOT_ALLOWED, "TRACE is not passed on")
+    if not (request.target.startswith(b"/") or (request.target, request.method) == (b"*", b"OPTIONS")):
+        raise _malformed(HTTPStatus.BAD_REQUEST, "the target of a request must be a path")
+    sent_to = [value.lower() for name, value in request.headers if name == b"host"]
+    if len(sent_to) != 1 or sent_to[0] not in _authorities(host, port):
+        text = f"the header Host must name {host}, which the connection was opened to"
+        raise _malformed(HTTPStatus.MISDIRECTED_REQUEST, text)
+
+
+def _malformed(status: int, text: str) -> RefusedError:
+    return RefusedError(status, Outcome.MALFORMED, text)
+
+
+def _authorities(host: str, port: int) -> tuple[bytes, ...]:
+    """What the header Host may be, the usual form first."""
+    bare, full = host.encode(), f"{host}:{port}".encode()
+    return (bare, full) if port == _HTTPS_PORT else (full,)
+
+
+def _listed(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
+    """The names in the headers Connection, in lower case."""
+    values = [value for name, value in headers if name == b"connection"]
+    return frozenset(item.strip().lower() for value in values for item in value.split(b","))
+
+
+def _as_variable(name: bytes) -> bytes:
+    """A header's name as servers compare it: many turn it into the name of a variable first."""
+    return name.lower().replace(b"_", b"-")
+
+
+def secret_values(credential: HeaderCredential) -> dict[str, str]:
+    """What must not come back, by the name that is shown for it.
+
+    The whole value, what follows a word such as `Bearer`, and user and password in `Basic`.
+    """
+    values = {"CREDENTIAL": credential.value}
+    scheme, _, rest = credential.value.partition(" ")
+    if token := rest.strip():
+        values["CREDENTIAL_TOKEN"] = token
+    if token and scheme.lower() == "basic":
+        try:
+            pair = base64.b64decode(token, validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError):
+            pair = ""
+        values["CREDENTIAL_PAIR"] = pair
+        values["CREDENTIAL_PASSWORD"] = pair.partition(":")[2]
+    return values
+
+
+def incoming_response(response: h11.Response, redactor: Redaction, tally: Counter[str], *, body: bool) -> h11.Response:
+    """The head of the answer as the code gets it. `body`: whether one may follow. Raises RefusedError."""
+    if len(response.headers) > HEADERS_MAX:
+        raise RefusedError(
+            HTTPStatus.BAD_GATEWAY, Outcome.FAILED, f"the server answered with more than {HEADERS_MAX} headers"
+        )
+    encodings = [value.lower() for name, value in response.headers if name == b"content-encoding"]
+    if body and any(value not in {b"identity", b""} for value in encodings):
+        # SECURITY: a compressed answer may hold the credential, and nobody could tell.
+        text = "the server answered compressed although it was asked not to, and its answer cannot be searched"
+        raise RefusedError(HTTPStatus.BAD_GATEWAY, Outcome.FAILED, text)
+    listed = _listed(response.headers)
+    dropped = _OF_ONE_CONNECTION | listed | {b"transfer-encoding"} | (_LENGTH if body else _NONE)
+    headers = [pair for pair in response.headers.raw_items() if pair[0].lower() not in dropped]
+    if b"close" in listed or response.http_version < b"1.1":
+        headers.append((b"Connection", b"close"))
+    return h11.Response(
+        status_code=response.status_code,
+        reason=redactor.data(response.reason, tally),
+        headers=_redacted(headers, redactor, tally),
+    )
+
+
+def _redacted(
+    headers: list[tuple[bytes, bytes]], redactor: Redaction, tally: Counter[str]
+) -> list[tuple[bytes, bytes]]:
+    shown = [(name, redactor.data(value, tally)) for name, value in headers]
+    return [(name, value) for name, value in shown if redactor.data(name, tally) == name]

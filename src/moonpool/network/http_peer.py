@@ -1,0 +1,133 @@
+"""One end of an HTTP/1.1 connection over TLS over asyncio's streams, counted."""
+
+from __future__ import annotations
+
+import ssl
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+import h11
+from anyio import BrokenResourceError, ClosedResourceError, EndOfStream
+from anyio.abc import ByteStream
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from anyio.streams.tls import TLSStream
+
+HEAD_BYTES_MAX: Final = 64 * 1024
+GONE: Final = (EndOfStream, BrokenResourceError, ClosedResourceError, OSError, ssl.SSLError)
+"""What a stream raises whose other side is gone."""
+_CHUNK_BYTES: Final = 64 * 1024
+
+
+class Counter(Protocol):
+    """Takes note of what passes; may raise to end the connection."""
+
+    def up(self, count: int) -> None:
+        """Bytes came from the code."""
+        ...
+
+    def down(self, count: int) -> None:
+        """Bytes go to the code."""
+        ...
+
+    def used_credential(self) -> None:
+        """A request with the credential is about to be sent."""
+        ...
+
+
+class HttpPeer:
+    """One end of the HTTP connection, over TLS."""
+
+    def __init__(self, stream: TLSStream, role: type[h11.CLIENT | h11.SERVER]) -> None:
+        self._stream = stream
+        self._http = h11.Connection(role, max_incomplete_event_size=HEAD_BYTES_MAX)
+
+    async def next_event(self) -> Any:
+        """The next event. Raises h11.RemoteProtocolError, or what `GONE` names."""
+        while (event := self._http.next_event()) is h11.NEED_DATA:
+            await self.receive(eof=True)
+        return event
+
+    async def receive(self, *, eof: bool = False) -> None:
+        """Take what comes next. Raises EndOfStream if nothing will, unless `eof` is asked for as an event."""
+        try:
+            data = await self._stream.receive(_CHUNK_BYTES)
+        except EndOfStream:
+            if not eof:
+                raise
+            data = b""
+        self._http.receive_data(data)
+
+    async def send(self, event: Any) -> None:
+        """Send it, waiting while the other side does not read. Raises BrokenResourceError."""
+        try:
+            data = cast("bytes | None", self._http.send(event))
+        except h11.LocalProtocolError:  # its text may hold a header
+            raise BrokenResourceError from None
+        if data:
+            await self._stream.send(data)
+
+    def next_cycle(self) -> bool:
+        """Make ready for another request; whether there may be one."""
+        if self._http.our_state is not h11.DONE or self._http.their_state is not h11.DONE:
+            return False
+        self._http.start_next_cycle()
+        return True
+
+    async def refuse(self, status: int, text: str) -> None:
+        """Answer the request, unless its answer has begun."""
+        if self._http.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
+            return
+        body = f"moonpool: {text}\n".encode()
+        headers = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))]
+        head = h11.Response(status_code=status, headers=[*headers, ("Connection", "close")])
+        with suppress(*GONE):
+            for event in (head, h11.Data(data=body), h11.EndOfMessage()):
+                await self.send(event)
+
+
+class CountedSocket(ByteStream):
+    """asyncio's two streams as anyio has them; `first` is what was read of them already.
+
+    Counts what passes; reading and writing raise what `meter` raises.
+    """
+
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        *,
+        first: bytes = b"",
+        meter: Counter | None,
+    ) -> None:
+        self._reader, self._writer = reader, writer
+        self._first, self._meter = first, meter
+
+    async def receive(self, max_bytes: int = _CHUNK_BYTES) -> bytes:
+        data, self._first = self._first, b""
+        try:
+            data = data or await self._reader.read(max_bytes)
+        except OSError:
+            raise BrokenResourceError from None
+        if not data:
+            raise EndOfStream
+        if self._meter is not None:
+            self._meter.up(len(data))
+        return data
+
+    async def send(self, item: bytes) -> None:
+        if self._meter is not None:
+            self._meter.down(len(item))
+        try:
+            self._writer.write(item)
+            await self._writer.drain()
+        except OSError:
+            raise BrokenResourceError from None
+
+    async def send_eof(self) -> None:
+        self._writer.write_eof()
+
+    async def aclose(self) -> None:
+        self._writer.close()

@@ -1,0 +1,50 @@
+"""Which certificate authorities are trusted: this machine's, and those in the operator's file."""
+
+from __future__ import annotations
+
+import ssl
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+from moonpool.core.errors import ConfigError
+
+_SYSTEM_ROOTS: Final = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/ca-bundle.pem",
+    "/etc/ssl/cert.pem",
+)
+
+
+def trusted_roots(extra: Path | None = None) -> bytes:
+    """PEM of this system's certificate authorities, and of those in the operator's file. Raises ConfigError."""
+    places = [ssl.get_default_verify_paths().cafile, *_SYSTEM_ROOTS]
+    found = next((path for place in places if place and (path := Path(place)).is_file()), None)
+    if found is None and extra is None:
+        raise ConfigError("this machine has no certificate authorities to verify servers with: install ca-certificates")
+    try:
+        contents = [path.read_bytes() for path in (found, extra) if path is not None]
+    except OSError as error:
+        raise ConfigError(f"certificate authorities cannot be read: {error}") from None
+    upstream_context(contents[-1])  # the operator's is a file of certificates
+    return b"\n".join(contents)
+
+
+@lru_cache(maxsize=4)
+def upstream_context(roots: bytes) -> ssl.SSLContext:
+    """For connections to servers: certificates are verified against `roots`, HTTP/1.1 only. Raises ConfigError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # it requires a certificate for the name of the host
+    restrict(context)
+    try:
+        context.load_verify_locations(cadata=roots.decode("ascii", "replace"))
+    except ssl.SSLError as error:
+        raise ConfigError(f"certificate authorities cannot be read: {error.reason}") from None
+    return context
+
+
+def restrict(context: ssl.SSLContext) -> None:
+    """TLS 1.2 and 1.3, and HTTP/1.1 in it."""
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    context.set_alpn_protocols(["http/1.1"])

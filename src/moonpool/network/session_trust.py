@@ -1,0 +1,75 @@
+"""What clients in the sandboxes of one session trust, and the session's half of connections with a credential."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from moonpool.network.roots import trusted_roots
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+    from pathlib import Path
+
+    from moonpool.network.connections import Outcome
+    from moonpool.network.credential_requests import MakeRedaction
+    from moonpool.network.proxy import Connect, Dialled
+    from moonpool.network.relay import Meter
+    from moonpool.network.rules import HeaderCredential
+    from moonpool.network.session_ca import SessionAuthority
+
+
+class SessionTrust:
+    """Makes the session's certificate authority once a domain has a credential."""
+
+    def __init__(self, extra_roots: Path | None, redaction: MakeRedaction) -> None:
+        self._extra_roots, self._redaction = extra_roots, redaction
+        self._lock = threading.Lock()
+
+    def bundle(self, hosts: Collection[str]) -> bytes:
+        """PEM of all that clients in the sandbox trust; `hosts` are those with a credential. Takes milliseconds; for a
+        thread. Raises ConfigError.
+        """
+        with self._lock:
+            if not hosts:
+                return self._roots
+            self._authority.cover(hosts)
+            return self._authority.bundle()
+
+    async def forward(
+        self,
+        client: Dialled,
+        first: bytes,
+        where: tuple[str, int],
+        credential: HeaderCredential,
+        connect: Connect,
+        meter: Meter,
+    ) -> Outcome:
+        """See `moonpool.network.proxy.Forward`."""
+        from moonpool.network.tls_termination import forward_with_credential  # noqa: PLC0415  see `_authority`
+
+        await asyncio.to_thread(self.bundle, [where[0]])  # it may have been allowed a moment ago
+        done = await forward_with_credential(
+            *client,
+            *where,
+            credential,
+            self._authority,
+            connect,
+            redaction=self._redaction,
+            first=first,
+            meter=meter,
+        )
+        return done.outcome
+
+    @cached_property
+    def _roots(self) -> bytes:
+        return trusted_roots(self._extra_roots)
+
+    @cached_property
+    def _authority(self) -> SessionAuthority:
+        # Imported here because `cryptography` takes as long to import as a sandbox to start; few sessions need it.
+        from moonpool.network.session_ca import SessionAuthority  # noqa: PLC0415
+
+        return SessionAuthority([], roots=self._roots)
