@@ -15,7 +15,7 @@ from moonpool.engine.packages.fetching import BuildSpec, PackageIndex
 from moonpool.engine.packages.installer import InstallServices, PackageInstaller
 from moonpool.engine.packages.specifiers import AllowedPackages
 from moonpool.engine.packages.store import Resolutions, WheelStore
-from moonpool.environments.package_index import read_pip_settings, uv_variables
+from moonpool.environments.package_index import public_index, read_pip_settings, uv_variables
 from moonpool.environments.package_tools import UV, package_tools
 from moonpool.network.rules import HeaderCredential, NetworkRuleError, NetworkRules, index_rule, parse_domain
 from moonpool.sandboxes.base import SandboxLimits, SandboxSpec
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     from moonpool.network.rules import DomainRule
     from moonpool.settings import Settings
 
-_PUBLIC_INDEX: Final = ("pypi.org", "files.pythonhosted.org")  # the resolver's own default, and where its files are
 _PORTS: Final = {"http": 80, "https": 443}
 _ADDRESSES: Final = ("UV_DEFAULT_INDEX", "UV_INDEX", "UV_FIND_LINKS")
 _PASSED_ON: Final = ("UV_INDEX_STRATEGY", "UV_NO_INDEX", "UV_HTTP_TIMEOUT", "UV_INSECURE_HOST")
@@ -106,6 +105,12 @@ class _IndexPlace:
         else:
             own = {name: value for name, value in environ.items() if name.startswith("UV_")}
             found = {**own, **uv_variables(read_pip_settings(), own)}
+        hosts = settings.package_hosts
+        if not found.get("UV_DEFAULT_INDEX") and not found.get("UV_NO_INDEX"):
+            found["UV_DEFAULT_INDEX"], host = public_index()
+            hosts = f"{host},{hosts}"
+            if not host:
+                raise ConfigError("no package index is known here; set MOONPOOL_PACKAGE_INDEX to its address")
         place.variables |= {name: found[name] for name in _PASSED_ON if found.get(name)}
         for name in _ADDRESSES:
             separator = "," if name == "UV_FIND_LINKS" else " "
@@ -113,10 +118,7 @@ class _IndexPlace:
             if kept := [place._add(address) for address in addresses]:
                 place.variables[name] = separator.join(kept)
         try:
-            if not found.get("UV_DEFAULT_INDEX") and not found.get("UV_NO_INDEX"):
-                place.domains += [index_rule(host, 443) for host in _PUBLIC_INDEX]
-            hosts = [host for part in settings.package_hosts.split(",") if (host := part.strip())]
-            for host in hosts:
+            for host in (word for part in hosts.split(",") if (word := part.strip())):
                 if host.startswith("file:"):
                     place._add(host)
                 else:

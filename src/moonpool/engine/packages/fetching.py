@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.engine.network import GuestNetwork
-    from moonpool.engine.packages.store import StoredWheel
+    from moonpool.engine.packages.model import StoredWheel
     from moonpool.network.rules import NetworkRules
     from moonpool.sandboxes.base import ExitOutcome, Sandbox, SandboxSpec
     from moonpool.sandboxes.messages import GuestMessage

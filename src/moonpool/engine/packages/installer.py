@@ -38,8 +38,9 @@ if TYPE_CHECKING:
 
     from moonpool.engine.network import GuestNetwork
     from moonpool.engine.packages.fetching import BuildSandbox, BuildSpec, FoundWheel
+    from moonpool.engine.packages.model import StoredWheel
     from moonpool.engine.packages.specifiers import AllowedPackages
-    from moonpool.engine.packages.store import Resolutions, StoredWheel, WheelStore
+    from moonpool.engine.packages.store import Resolutions, WheelStore
     from moonpool.network.rules import NetworkRules
     from moonpool.sandboxes.pool import SandboxPool
 

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from moonpool.engine.packages.store import StoredWheel
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InstalledPackage:
@@ -38,12 +36,25 @@ class InstalledPackages:
         return "installed " + ", ".join(f"{one.name}=={one.version}" for one in self.new)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredWheel:
+    """An unpacked wheel. `folder` holds its files as they are published."""
+
+    name: str
+    version: str
+    sha256: str
+    folder: Path
+    metadata: str
+    size: int
+    files: Mapping[str, tuple[int, int]]
+
+
 @dataclass(frozen=True, eq=False)
 class SessionPackages:
     """All that a session installed."""
 
     requirements: Mapping[str, str] = field(default_factory=dict[str, str])  # what was asked for, by canonical name
-    wheels: Mapping[str, StoredWheel] = field(default_factory=dict[str, "StoredWheel"])  # by canonical name
+    wheels: Mapping[str, StoredWheel] = field(default_factory=dict[str, StoredWheel])  # by canonical name
 
     @property
     def digest(self) -> str:

@@ -16,16 +16,16 @@ import os
 import secrets
 import shutil
 import time
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from moonpool.engine.packages.model import StoredWheel
 from moonpool.engine.packages.wheels import unpack_wheel
 from moonpool.store.private_files import private_folder, read_own_file, replace_private_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection
     from pathlib import Path
 
     from moonpool.engine.packages.wheels import WheelBounds
@@ -43,19 +43,6 @@ class WheelRef(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     version: str
     sha256: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredWheel:
-    """An unpacked wheel. `folder` holds its files as they are published."""
-
-    name: str
-    version: str
-    sha256: str
-    folder: Path
-    metadata: str
-    size: int
-    files: Mapping[str, tuple[int, int]]
 
 
 class WheelStore:
