@@ -284,6 +284,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise ConfigError(f"network: {error}") from None
 
     @property
+    def may_install(self) -> bool:
+        """Whether `packages` allows any."""
+        return self.packages.strip() not in {"", "none"}
+
+    @property
     def personal_kinds(self) -> tuple[str, ...]:
         """The kinds in `redact_personal`."""
         return tuple(kind for part in self.redact_personal.split(",") if (kind := part.strip()))

@@ -8,9 +8,10 @@ import zipfile
 from contextlib import contextmanager
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    import ssl
     from collections.abc import Callable, Generator, Mapping, Sequence
     from pathlib import Path
 
@@ -81,19 +82,27 @@ class Index:
         (folder / "index.html").write_text(f"<!DOCTYPE html><html><body>{lines}</body></html>", encoding="utf-8")
 
     @contextmanager
-    def served(self) -> Generator[tuple[str, list[str]]]:
-        """Its address, and the requests that came."""
+    def served(self, tls: ssl.SSLContext | None = None, wanted: str = "") -> Generator[tuple[str, list[str]]]:
+        """Its address, and the requests that came. `wanted`: the `Authorization` without which it refuses them."""
         requests: list[str] = []
 
         class Handler(SimpleHTTPRequestHandler):
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name it has there
                 requests.append(format % args)
 
+            def send_head(self) -> Any:
+                if wanted and self.headers.get("Authorization") != wanted:
+                    return self.send_error(401)
+                return super().send_head()
+
         server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(self._simple.parent)))
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         try:
-            yield f"http://127.0.0.1:{server.server_address[1]}/simple", requests
+            place = "http://127.0.0.1" if tls is None else "https://localhost"
+            yield f"{place}:{server.server_address[1]}/simple", requests
         finally:
             server.shutdown()
             thread.join()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ from moonpool.engine.code_request import CodeRequest
 from moonpool.engine.packages.model import PackageError
 from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
+from network.sites import authority
 from packages.fake_index import Index, link
 
 if TYPE_CHECKING:
@@ -120,6 +122,25 @@ async def test_nothing_is_published_of_what_is_refused(tmp_path: Path) -> None:
             listed = "import os\nresult = sorted(n for n in os.listdir('/wrappers/packages') if n.endswith('.py'))"
             assert await _run(session, listed) == ["dep.py", "good.py"]
             assert await _run(session, "import good; result = good.version") == "1.0"
+            await session.close()
+
+
+@pytest.mark.slow  # the road is the network's with credentials, which has quick tests
+async def test_the_password_of_an_index_is_added_by_the_host(tmp_path: Path) -> None:
+    index = Index(tmp_path)
+    index.add("small")
+    roots, tls = authority(tmp_path, "localhost")
+    (tmp_path / "roots.pem").write_bytes(roots)
+    wanted = "Basic " + base64.b64encode(b"user:se:cret").decode()
+    with index.served(tls, wanted) as (address, _):
+        named = address.replace("//", "//user:se%3Acret@")
+        async with open_app(packages="any", package_index=named, network_ca_file=tmp_path / "roots.pem") as app:
+            session = app.runtime.session(app.caller_grant)
+            await session.install("small")
+            assert await _run(session, "import small; result = small.version") == "1.0"
+            with pytest.raises(PackageError) as caught:
+                await session.install("small>1")
+            assert "cret" not in str(caught.value)
             await session.close()
 
 

@@ -50,6 +50,9 @@ async def test_code_installs_packages_as_in_a_notebook(tmp_path: Path, monkeypat
     with index.served() as (address, _):
         monkeypatch.setitem(os.environ, "MOONPOOL_PACKAGE_INDEX", address)
         async with moonpool.session(environment="data", packages="any") as s:
+            missing = await s.run("import small")
+            assert missing.error is not None
+            assert "`%pip install` gets more" in missing.error.message
             installed = await s.run("%pip install -q small")
             assert installed.stdout == "installed small==1.0\n"
             assert (await s.run("import small; small.version")).data == "1.0"

@@ -267,7 +267,7 @@ def _installer(
     engine: Engine, settings: Settings, data: Path, tenant_id: str
 ) -> Callable[[], Awaitable[PackageInstaller]] | None:
     """Makes what installs packages once it is wanted: that asks pip for its settings. None: nobody may install."""
-    if settings.packages.strip() in {"", "none"}:
+    if not settings.may_install:
         return None
     making: list[asyncio.Future[PackageInstaller]] = []
 
