@@ -135,7 +135,8 @@ def _connection(record: JsonObject) -> str:
     """Where code connected to, and what passed."""
     where = f"{record.get('host') or '(no host)'}:{record.get('port')}"
     address = f" at {record['address']}" if record.get("address") else ""
-    moved = f", {record.get('bytes_up')} bytes up, {record.get('bytes_down')} down"
+    used = ", with its credential" if record.get("credential") else ""
+    moved = f", {record.get('bytes_up')} bytes up, {record.get('bytes_down')} down{used}"
     return f"connection to {where}{address}{'' if record.get('outcome') == 'open' else moved}"
 
 

@@ -152,9 +152,9 @@ class _Attacker:
         heard = await self.run(sandbox, probe.program, language=probe.language)
         return _finding_of(probe, heard)
 
-    async def open_sandbox(self) -> Sandbox:
+    async def open_sandbox(self, *, network: bool = False) -> Sandbox:
         """Open a separate sandbox for the current probe."""
-        sandbox = await self._backend.open_sandbox(self._spec)
+        sandbox = await self._backend.open_sandbox(self._spec.with_network() if network else self._spec)
         self._opened.append(sandbox)
         return sandbox
 

@@ -17,13 +17,14 @@ from moonpool.doctor.probes.node_attacks import NODE
 from moonpool.doctor.probes.noisy_neighbour import CROWDING
 from moonpool.doctor.probes.processes import PROCESSES
 from moonpool.doctor.probes.residue import RESIDUE
+from moonpool.doctor.probes.way_out import WAY_OUT
 
 if TYPE_CHECKING:
     from moonpool.doctor.probes.record import AnyProbe
 
 CATALOGUE: Final[tuple[AnyProbe, ...]] = (
     *FILES, *IDENTITY, *PROCESSES, *SURFACE, *NETWORK, *LIMITS, *RESIDUE, *CHANNEL, *SCENES,
-    *CROWDING, *NODE, *BASH, *COMPANIONS,
+    *CROWDING, *NODE, *BASH, *COMPANIONS, *WAY_OUT,
 )  # fmt: skip
 
 QUICK: Final[tuple[AnyProbe, ...]] = tuple(probe for probe in CATALOGUE if probe.quick)

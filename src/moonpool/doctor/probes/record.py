@@ -62,7 +62,7 @@ class Heard:
 class Stage(Protocol):
     """The operations available to a scene."""
 
-    async def open_sandbox(self) -> Sandbox:
+    async def open_sandbox(self, *, network: bool = False) -> Sandbox:
         """Open a sandbox for this scene; it is closed when the scene ends."""
         ...
 
