@@ -25,6 +25,7 @@ _GROUPS = {
         "Output", "ToolCallStarted", "ToolCallEnded", "Progress", "ApprovalRequest", "ServerQuestion", "Display",
     ),
     "Results": ("Result", "ExecutionError", "File", "FileEntry", "Tool", "Usage"),
+    "Packages": ("InstalledPackages", "InstalledPackage", "PackageError"),
     "Checkpoints": ("Checkpoint", "Undone", "UndoneCall", "CheckpointError"),
     "Errors": (
         "MoonpoolError", "InputError", "ConfigError", "HostUnfitError", "ExecutionFailedError", "ApprovalAnswerError",

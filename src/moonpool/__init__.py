@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from moonpool.engine.files.errors import FileTransferError
     from moonpool.engine.files.local_files import LocalFileError
     from moonpool.engine.files.service import FileEntry
+    from moonpool.engine.packages.model import InstalledPackage, InstalledPackages, PackageError
     from moonpool.features.approvals.model import ApprovalAnswerError
     from moonpool.network.rules import HeaderCredential, NetworkRuleError
     from moonpool.sdk.checkpoints import Undone, UndoneCall
@@ -48,6 +49,8 @@ _HOMES = {
     "HeaderCredential": "network.rules",
     "HostUnfitError": "core.errors",
     "InputError": "core.errors",
+    "InstalledPackage": "engine.packages.model",
+    "InstalledPackages": "engine.packages.model",
     "Limits": "sdk.options",
     "LocalFileError": "engine.files.local_files",
     "MoonpoolError": "core.errors",
@@ -55,6 +58,7 @@ _HOMES = {
     "NetworkAccess": "sdk.session",
     "NetworkRuleError": "network.rules",
     "Output": "sdk.events",
+    "PackageError": "engine.packages.model",
     "Progress": "sdk.events",
     "Result": "sdk.results",
     "ServerQuestion": "sdk.events",
@@ -89,6 +93,8 @@ __all__ = [
     "HeaderCredential",
     "HostUnfitError",
     "InputError",
+    "InstalledPackage",
+    "InstalledPackages",
     "Limits",
     "LocalFileError",
     "MoonpoolError",
@@ -96,6 +102,7 @@ __all__ = [
     "NetworkAccess",
     "NetworkRuleError",
     "Output",
+    "PackageError",
     "Progress",
     "Result",
     "ServerQuestion",

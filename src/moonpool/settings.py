@@ -184,6 +184,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     network_ca_file: Path | None = None
     """Certificate authorities (PEM) that a session with a network trusts besides the system's, as its host does."""
 
+    packages: Annotated[str, Meta(pattern=r"^[!A-Za-z0-9*?._, -]*$")] = "none"
+    """What sessions may install: `none`; `any`; or names with `*`, separated by commas, `!name` for those never."""
+
+    package_index: str = ""
+    """The address of the package index (https, or a local folder as `file:`). Empty: what pip is configured to use."""
+
+    package_hosts: str = ""
+    """Where the index's files are, if elsewhere: domains, or local folders as `file:`, separated by commas."""
+
+    packages_bytes_max: _Count = 1024**3
+    """What the packages of one session may take, unpacked; half of it packed."""
+
+    package_timeout_s: _Amount = 300.0
+    """How long resolving, and downloading, for one installation may take."""
+
+    package_cache_bytes_max: _Count = 4 * 1024**3
+    """What unpacked packages may take that are kept for other sessions; those not used for longest make room."""
+
     file_bytes_max: _Count = 256 * 1024**2
     """One file that is put into a sandbox or taken out of it."""
 
@@ -264,6 +282,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             return NetworkRules(tuple(map(parse_domain, domains)))
         except NetworkRuleError as error:
             raise ConfigError(f"network: {error}") from None
+
+    @property
+    def may_install(self) -> bool:
+        """Whether `packages` allows any."""
+        return self.packages.strip() not in {"", "none"}
 
     @property
     def personal_kinds(self) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from moonpool.core.json import JsonObject
     from moonpool.engine.files.service import FileEntry, SessionFiles
+    from moonpool.engine.packages.model import InstalledPackages
     from moonpool.engine.server_request_events import QuestionKind
     from moonpool.network.rules import HeaderCredential
     from moonpool.sdk.checkpoints import Checkpoint, Undone
@@ -160,8 +161,12 @@ class Session:
         """Interrupt the code that runs now, from another thread. Its result has the error `Cancelled`."""
         self._handle.interrupt()
 
+    def install(self, *packages: str) -> InstalledPackages:
+        """Install packages for this session; see `moonpool.Session.install`."""
+        return self._handle.call(lambda hosted: hosted.install("\n".join(packages))).result()
+
     def reset(self) -> None:
-        """Begin anew: variables and files are gone; the `files` given to the session are there again."""
+        """Begin anew: variables and files are gone; packages and the `files` given to the session are there again."""
         self._handle.call(HostedSession.reset).result()
 
     def checkpoint(self, name: str) -> Checkpoint:
@@ -318,6 +323,7 @@ def session(  # noqa: PLR0913  what a session has
     limits: Limits | None = None,
     checkpoints: bool = False,
     network: AllowedDomains = None,
+    packages: str | Sequence[str] | None = None,
 ) -> Session:
     """A session in a sealed sandbox; the parameters are those of `moonpool.session`.
 
@@ -333,6 +339,7 @@ def session(  # noqa: PLR0913  what a session has
             limits=limits,  # pyright: ignore[reportArgumentType]
             checkpoints=checkpoints,
             network=network,
+            packages=packages,
         )
     )
 

@@ -23,7 +23,7 @@ ROWS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("len?", {"stdout": "Signature: len(obj, /)"}),
     ("%timeit -n1 -r1 1 + 1", {"stdout": "1 run, 1 loop each"}),
     ("%matplotlib inline", {}),
-    ("%pip install six", {"error": "RuntimeError", "message": "it has no network"}),
+    ("%pip install six", {"error": "RuntimeError", "message": "nobody allowed it"}),
     ("import asyncio\nawait asyncio.sleep(0)\n'slept'", {"data": "slept"}),
     ("y = 1\n\n1 / 0", {"error": "ZeroDivisionError", "stderr": "line 3, in <module>"}),
     ("for i in range(2):\n    bad syntax", {"error": "SyntaxError", "message": "line 2"}),

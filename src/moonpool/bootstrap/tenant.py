@@ -48,7 +48,7 @@ from moonpool.store.paths import (
 from moonpool.store.process_marks import is_gone
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
     from pathlib import Path
 
     from moonpool.bootstrap.engine import Engine
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from moonpool.bootstrap.owner_tasks import OwnerTask
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.envelope import Envelope
+    from moonpool.engine.packages.installer import PackageInstaller
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.environments.base import ProgressSink
     from moonpool.features.learned_types.service import LearnedTypes
@@ -195,6 +196,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             tokens=accounting,
             languages=engine.languages,
             network_services=engine.network_services,
+            packages=_installer(engine, settings, data, tenant_id),
             recorder=recorder,
             plans=Plans(
                 PlanStore(plans_path(data), take=engine.disk_room.take), records, expiry_s=settings.plan_expiry_s
@@ -259,6 +261,24 @@ async def open_default_tenant(  # noqa: PLR0913  what a command chooses
 def _closing(stack: AsyncExitStack, close: Callable[[], Coroutine[object, object, object]]) -> None:
     """Close it with the stack. INVARIANT: whoever cancels that waits: the journal is closed when all is on record."""
     stack.push_async_callback(lambda: finish(close()))
+
+
+def _installer(
+    engine: Engine, settings: Settings, data: Path, tenant_id: str
+) -> Callable[[], Awaitable[PackageInstaller]] | None:
+    """Makes what installs packages once it is wanted: that asks pip for its settings. None: nobody may install."""
+    if not settings.may_install:
+        return None
+    making: list[asyncio.Future[PackageInstaller]] = []
+
+    async def installer() -> PackageInstaller:
+        from moonpool.bootstrap.packages import make_installer  # noqa: PLC0415  most processes install nothing
+
+        if not making or (making[0].done() and making[0].exception() is not None):
+            making[:] = [asyncio.ensure_future(asyncio.to_thread(make_installer, engine, settings, data, tenant_id))]
+        return await asyncio.shield(making[0])
+
+    return installer
 
 
 async def _stop(task: asyncio.Task[Never]) -> None:

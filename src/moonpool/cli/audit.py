@@ -116,6 +116,10 @@ def _of_session(kind: str, record: JsonObject) -> str:
         return _connection(record)
     if kind == "file_transfer":
         return f"{record.get('what')} {record.get('direction')}: {record.get('path')} ({record.get('bytes')} bytes)"
+    if kind == "packages":
+        new, asked = record.get("installed"), record.get("asked")
+        names = new if isinstance(new, list) and new else asked
+        return f"packages: {', '.join(map(str, names)) if isinstance(names, list) and names else 'none'}"
     if record.get("action") == "forked":
         return f"session forked: {record.get('forked_session')}"
     undone = record.get("undone")
@@ -144,7 +148,7 @@ def _cells(seq: int, record: JsonObject, states: Mapping[str, State]) -> tuple[s
         what = f"{_COUNTED[kind]}: {_counts(record)}"
     if kind == "standing_answer":
         what = f"approval grant {record.get('what')} by {record.get('approver')}"
-    if kind in {"file_transfer", "checkpoint", "connection"}:
+    if kind in {"file_transfer", "checkpoint", "connection", "packages"}:
         what = _of_session(kind, record)
     if kind == "question":
         what = f"{record.get('server_id')} asked: {record.get('method')} {record.get('mode')}".rstrip()

@@ -217,6 +217,22 @@ class ConnectionsRefusedRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PackagesRecord:
+    """Packages were installed for a session, or were to be. `run_id` names the installation."""
+
+    kind: ClassVar[str] = "packages"
+    run_id: str
+    at: str
+    principal: str
+    session_id: str
+    asked: tuple[str, ...]  # requirements; empty when what was asked for is none
+    installed: tuple[str, ...]  # name==version of what is new or changed, dependencies included
+    bytes: int  # that all packages of the session take
+    cached: bool  # nothing was resolved or fetched
+    error_type: str = ""  # an error code; empty on success
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRecord:
     """A session was put back to an earlier state, or another one begins with its state. `run_id` names the record."""
 
@@ -358,6 +374,7 @@ AuditRecord: TypeAlias = (
     | ConnectionRecord
     | ConnectionsRefusedRecord
     | CheckpointRecord
+    | PackagesRecord
     | ApprovalGrantRecord
     | PlanRecord
     | DriftRecord

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import Fault, InputError, MoonpoolError
 from moonpool.engine.checkpoint_orders import carry_out
+from moonpool.engine.packages.service import KernelPackages
 from moonpool.sandboxes.messages import RestoreCheckpoint, TakeCheckpoint
 from moonpool.sandboxes.shielding import finish
 
@@ -80,6 +81,7 @@ class SharedKernel:
     network: GuestNetwork | None = None
     position: tuple[int, str] = (0, "")  # how many executions began in which sandbox
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    packages: KernelPackages = field(default_factory=KernelPackages)
     users: int = 1
     active: Branch | None = None  # whose state is in the sandbox
     doomed: list[int] = field(default_factory=list[int])  # checkpoints that nobody needs, to be told at the next order

@@ -116,6 +116,7 @@ class ErrorContext:
     manifest: Manifest
     code: str = field(repr=False)
     stderr: str = field(repr=False)
+    may_install: bool = False  # by `%pip install`
 
     @property
     def is_large(self) -> bool:
@@ -175,20 +176,24 @@ def _no_network(error: ExecutionError, context: ErrorContext) -> str:
 def _no_module(error: ExecutionError, context: ErrorContext) -> str:
     said = _said(error, context)
     if _INSTALLER.search(said):
-        return _NODE_MODULES if context.language == "node" else _packages("", context.environment)
+        return _NODE_MODULES if context.language == "node" else _packages("", context)
     if context.language == "node" and (missing := _NO_PACKAGE.search(said)):
         return _how_to_call(context) if "servers" in missing[1] else _NODE_MODULES
     if error.type != "ModuleNotFoundError" or not (missing := _NO_MODULE.search(said)):
         return ""
     name = missing[1].partition(".")[0]
-    return _how_to_call(context, name) if _server_called(name, context) else _packages(name, context.environment)
+    return _how_to_call(context, name) if _server_called(name, context) else _packages(name, context)
 
 
-def _packages(name: str, environment: str) -> str:
+def _packages(name: str, context: ErrorContext) -> str:
     """What can be imported, and how to get more."""
+    environment = context.environment
     packages, others = RECIPES[environment].packages if environment in RECIPES else (), RECIPES["data"].packages
     has = f"the standard library and {', '.join(packages)}" if packages else "the standard library alone"
-    text = f"the environment `{environment}` has {has}, and nothing can be installed"
+    text = f"the environment `{environment}` has {has}, and "
+    if context.may_install:
+        return f"{text}`%pip install` gets more"
+    text += "nothing can be installed"
     if packages or not others:
         return text
     where = "has it" if name in others else f"has {', '.join(others)}"

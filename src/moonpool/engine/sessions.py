@@ -28,6 +28,8 @@ from moonpool.engine.files.records import TransferRecorder
 from moonpool.engine.files.service import FileLimits, SessionFiles
 from moonpool.engine.languages import Languages, LanguageUnavailableError
 from moonpool.engine.network import GuestNetwork, NetworkServices
+from moonpool.engine.packages.model import PackageError, PackagesOffError
+from moonpool.engine.packages.service import SessionInstalls
 from moonpool.engine.runs import CANCELLED_EARLY, InterruptedRunError, Run
 from moonpool.features.plans.model import PlanError, PlanStoreError
 from moonpool.features.usage.token_accounting import TokenAccounting
@@ -37,12 +39,14 @@ from moonpool.store.process_marks import own_mark
 from moonpool.tools.snapshot import ToolSnapshot, show
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 
     from moonpool.core.audit import Journal
     from moonpool.core.envelope import Envelope
     from moonpool.engine.artifacts import Artifacts
     from moonpool.engine.code_request import CodeRequest
+    from moonpool.engine.packages.installer import PackageInstaller
+    from moonpool.engine.packages.model import InstalledPackages
     from moonpool.engine.run_services import Pipeline
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.features.plans.service import Plans
@@ -77,6 +81,7 @@ class Runtime:
     plans: Plans | None = None  # None: no plan is kept, so none can be approved
     network: NetworkRules | None = None  # of every session that is opened without its own, where the operator says so
     network_services: NetworkServices = field(default_factory=NetworkServices)
+    packages: Callable[[], Awaitable[PackageInstaller]] | None = None  # None: nobody may install any
     process: str = field(default_factory=own_mark)
     _sessions: set[Session] = field(default_factory=set["Session"], init=False)
     _closing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"], init=False)
@@ -299,6 +304,33 @@ class Session:
                 self._branch.changed()
             yield sandbox
 
+    async def install(self, specifier: str) -> InstalledPackages:
+        """Install packages for this session, such as `numpy>=2`; code that runs already can import them, too.
+
+        Several are separated by spaces or lines. Raises PackageError, whose subclasses say why nothing was installed.
+        """
+        runtime, principal = self._runtime, self._caller_grant.principal
+        if runtime.packages is None:
+            raise PackagesOffError
+        try:
+            async with runtime.transferring():
+                installs = SessionInstalls(
+                    kernel=self._kernel,
+                    installer=await runtime.packages(),
+                    open_network=self.open_network,
+                    journal=runtime.journal,
+                    principal=principal,
+                    session_id=self.session_id,
+                )
+                return await installs.install(specifier)
+        except FileTransferError:
+            raise PackageError("nothing was installed: Moonpool was closed meanwhile") from None
+
+    def with_packages_of(self, other: Session) -> Session:
+        """This session, which has run nothing yet, with what `other` installed."""
+        self._kernel.packages = other._kernel.packages
+        return self
+
     def interrupt(self, *, at_once: bool = False, run_id: str = "") -> None:
         """End what runs now, or only `run_id` if it does, as `Cancelled`: interrupt, grace, kill; `at_once` kills.
 
@@ -335,7 +367,8 @@ class Session:
             raise InputError(f"the timeout must be above 0 and at most {settings.timeout_s_max:g} s")
 
     async def _execute(self, request: CodeRequest) -> Envelope:
-        run = self._run = Run(self._runtime, self._caller_grant, self.session_id, request, self._memory)
+        install = None if self._runtime.packages is None else self.install
+        run = self._run = Run(self._runtime, self._caller_grant, self.session_id, request, self._memory, install)
         snapshot: ToolSnapshot | None = None
         try:
             self._runtime.check_open()
@@ -457,11 +490,12 @@ class Session:
             self._kernel.sandbox = self._runtime.pool.acquire_nowait(
                 self._spec(), language, principal=self._caller_grant.principal
             )
-        if self._kernel.sandbox is None or not self._kernel.sandbox.shows(snapshot.digest):
+        sandbox = self._kernel.sandbox
+        if sandbox is None or not sandbox.shows(snapshot.digest) or not self._kernel.packages.are_shown(sandbox):
             return None
         if not self._kernel.is_connected:
             return None
-        return self._kernel.sandbox, snapshot
+        return sandbox, snapshot
 
     async def _ready_sandbox(self, language: str = PYTHON) -> tuple[Sandbox, ToolSnapshot]:
         if self._kernel.sandbox is not None and self._kernel.sandbox.has_ended:
@@ -484,6 +518,7 @@ class Session:
         await self._kernel.connect()
         assert self._snapshot is not None
         await show(self._kernel.sandbox, self._snapshot)
+        await self._kernel.packages.show(self._kernel.sandbox)
         return self._kernel.sandbox, self._snapshot
 
     def _spec(self) -> SandboxSpec:

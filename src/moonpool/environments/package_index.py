@@ -43,6 +43,20 @@ def read_pip_settings(python: str = sys.executable) -> dict[str, str]:
     }
 
 
+def public_index(python: str = sys.executable) -> tuple[str, str]:
+    """The index that pip uses when nothing is configured, and the host that its files come from; empty without pip."""
+    program = "from pip._internal.models.index import PyPI as index; print(index.simple_url, index.file_storage_domain)"
+    try:
+        told = subprocess.run(
+            [python, "-I", "-c", program], stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8",
+            timeout=PIP_TIMEOUT_S, check=False,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return "", ""
+    address, _, host = told.stdout.strip().partition(" ")
+    return (address, host) if told.returncode == 0 else ("", "")
+
+
 def parse_pip_config(text: str) -> dict[str, str]:
     """Parse `pip config list`: lines such as `global.index-url='https://…'`, the value as a Python literal."""
     found: dict[str, dict[str, str]] = {section: {} for section in PIP_PRECEDENCE}

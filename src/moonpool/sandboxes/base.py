@@ -290,6 +290,17 @@ class Sandbox(Protocol):
         """Show the wrapper tree at `tree` (a host folder) in the sandbox, replacing the last one at once."""
         ...
 
+    def shows_packages(self, digest: str) -> bool:
+        """Whether the packages with this digest are the published ones; "" is none."""
+        ...
+
+    def publish_packages(self, folders: Sequence[Path], digest: str) -> None:
+        """Show what is in `folders` (host folders of packages) as one folder that code imports from, at once.
+
+        Blocks. Raises OSError.
+        """
+        ...
+
     def show_file(self, name: str, content: bytes) -> None:
         """Show a file, read-only, as `/wrappers/NAME`; replaces an earlier one at once. Raises OSError."""
         ...

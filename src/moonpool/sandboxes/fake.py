@@ -83,6 +83,7 @@ class FakeSandbox:
         self.sandbox_id = secrets.token_hex(8)
         self.files: dict[str, bytes] = {}
         self.published: list[tuple[Path, str]] = []
+        self.packages: list[tuple[tuple[Path, ...], str]] = []
         self.listener: socket.socket | None = None  # a test's, in the host's own network
         self._guest = FakeGuest(self)
         self._sink: GuestSink = Backlog()
@@ -173,6 +174,12 @@ class FakeSandbox:
 
     def publish(self, tree: Path, digest: str) -> None:
         self.published.append((tree, digest))
+
+    def shows_packages(self, digest: str) -> bool:
+        return digest == (self.packages[-1][1] if self.packages else "")
+
+    def publish_packages(self, folders: Sequence[Path], digest: str) -> None:
+        self.packages.append((tuple(folders), digest))
 
     def show_file(self, name: str, content: bytes) -> None:
         self.files[name] = content

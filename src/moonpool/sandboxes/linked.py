@@ -21,7 +21,7 @@ from moonpool.sandboxes.starting import received_listener
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from moonpool.sandboxes.base import ExitOutcome, GuestSink, LimitKind
@@ -124,6 +124,12 @@ class LinkedSandbox:
 
     def publish(self, tree: Path, digest: str) -> None:
         self._slots.publish(self._slot, tree, digest)
+
+    def shows_packages(self, digest: str) -> bool:
+        return self._slots.shows_packages(self._slot, digest)
+
+    def publish_packages(self, folders: Sequence[Path], digest: str) -> None:
+        self._slots.publish_packages(self._slot, folders, digest)
 
     def show_file(self, name: str, content: bytes) -> None:
         self._slots.show_file(self._slot, name, content)

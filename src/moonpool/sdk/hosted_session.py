@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.events import RunEvents
     from moonpool.engine.files.service import SessionFiles
+    from moonpool.engine.packages.model import InstalledPackages
     from moonpool.engine.server_request_events import QuestionKind
     from moonpool.engine.sessions import Session
     from moonpool.network.rules import DomainRule
@@ -134,8 +135,9 @@ class HostedSession:
         assert self._opened is not None
         if self._session is not None and self._rules is not None:
             self._rules = self._session.network.rules  # what was denied meanwhile stays denied
-        before, self._session = self._session, self._kernel_of(self._opened)
+        before = self._session
         assert before is not None
+        self._session = self._kernel_of(self._opened).with_packages_of(before)
         before.interrupt(at_once=True)
         await finish(before.close())
         await self._put_files()
@@ -158,6 +160,10 @@ class HostedSession:
         return opened.tenant.runtime.session(
             _grant_of(opened), checkpoints=self._options.checkpoints, network=self._rules
         )
+
+    async def install(self, text: str) -> InstalledPackages:
+        """Install packages into the kernel in use."""
+        return await (await self._kernel()).install(text)
 
     # --- network
 

@@ -103,6 +103,7 @@ class SessionOptions:
     limits: Limits | None = None
     checkpoints: bool = False
     network: AllowedDomains = None
+    packages: str | Sequence[str] | None = None
     apart: Hashable = None
     """Servers' processes are shared only by sessions for which this is equal."""
 
@@ -117,6 +118,14 @@ class SessionOptions:
             raise InputError(f"files must map names in /workspace to contents, not {type(self.files).__name__}")
 
         self.network_rules()
+        self.check_packages()
+
+    def check_packages(self) -> None:
+        """Raise InputError for what is no list of packages."""
+        given = cast("object", self.packages)
+        names: list[object] = [given] if isinstance(given, str) else list(cast("Sequence[object]", given or ()))
+        if not all(isinstance(name, str) for name in names):
+            raise InputError('packages must be "any" or a list of names such as ["numpy", "pandas*"]')
 
     def network_rules(self) -> NetworkRules | None:
         """What the code may reach; None without a network. Raises NetworkRuleError, InputError."""
@@ -129,7 +138,8 @@ class SessionOptions:
         limits = self.limits or Limits()
         given = {_SETTING_OF[field.name]: getattr(limits, field.name) for field in fields(limits)}
         policy = None if self.policy is None else Path(self.policy).expanduser()
-        return Settings.load(environ, environment=self.environment, policy=policy, **given)
+        packages = self.packages if self.packages is None or isinstance(self.packages, str) else ",".join(self.packages)
+        return Settings.load(environ, environment=self.environment, policy=policy, packages=packages, **given)
 
     def config(self, environ: Mapping[str, str]) -> McpConfig | None:
         """The servers. Raises ConfigError, SecretStoreError, InputError."""

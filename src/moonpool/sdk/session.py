@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from moonpool.core.json import JsonObject
     from moonpool.engine.files.service import FileEntry, SessionFiles
+    from moonpool.engine.packages.model import InstalledPackages
     from moonpool.engine.server_request_events import QuestionKind
     from moonpool.network.rules import HeaderCredential
     from moonpool.sdk.checkpoints import Checkpoint, Undone
@@ -107,8 +108,16 @@ class Session:
         """Interrupt the code that runs now, if any. Its result has the error `Cancelled`; variables and files stay."""
         self._handle.interrupt()
 
+    async def install(self, *packages: str) -> InstalledPackages:
+        """Install packages for this session: `await s.install("numpy>=2", "pandas")`. Code can import them at once.
+
+        The host resolves and fetches wheels in a sandbox of their own, which runs none of their code; the session gets
+        no network. They stay until the session is closed, over resets. Raises PackageError, and nothing was installed.
+        """
+        return await self._handle.call(lambda hosted: hosted.install("\n".join(packages))).wait()
+
     async def reset(self) -> None:
-        """Begin anew: variables and files are gone; the `files` given to the session are there again."""
+        """Begin anew: variables and files are gone; packages and the `files` given to the session are there again."""
         await self._handle.call(HostedSession.reset).wait()
 
     async def checkpoint(self, name: str) -> Checkpoint:
@@ -291,6 +300,7 @@ def session(  # noqa: PLR0913  what a session has
     limits: Limits | None = None,
     checkpoints: bool = False,
     network: AllowedDomains = None,
+    packages: str | Sequence[str] | None = None,
 ) -> Session:
     """A session in a sealed sandbox: `async with moonpool.session() as s: ...`.
 
@@ -301,7 +311,8 @@ def session(  # noqa: PLR0913  what a session has
     first execution. `limits` are of this session. What is not given stands in the settings (`MOONPOOL_...`).
     With `checkpoints` the session can be undone and forked, which costs each execution some milliseconds and memory.
     `network` are the domains that the code may reach, over HTTP and HTTPS: `["example.com", "*.example.org"]` or a
-    `Network`. Without it there is no network.
+    `Network`. Without it there is no network. `packages` are those that may be installed: `"any"`, or names such as
+    `["numpy", "pandas*"]`.
 
     Raises InputError; what opening it meets is raised by its first use.
     """
@@ -315,6 +326,7 @@ def session(  # noqa: PLR0913  what a session has
             limits=limits,  # pyright: ignore[reportArgumentType]
             checkpoints=checkpoints,
             network=network,
+            packages=packages,
         )
     )
 

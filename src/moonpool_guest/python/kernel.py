@@ -27,6 +27,7 @@ from moonpool_guest.files import made
 from moonpool_guest.python import (
     finding,
     handoff,
+    installed,
     ipython,
     nesting,
     own_signals,
@@ -82,6 +83,7 @@ def warm_up(variables: "list[str]", *, alone: bool = False) -> None:
     os.environ.clear()
     os.environ.update({**ENVIRONMENT, **({} if "HTTPS_PROXY" in kept else _OFFLINE), **kept})
     ipython.prepare()
+    installed.prepare()
     tracebacks.hide_libraries()
     unawaited.install()
     sys.path[:0] = _IMPORT_ROOTS
@@ -191,6 +193,7 @@ class Kernel:
 
     def _execute(self, head: "dict[str, Any]", source: bytes) -> None:
         self._forget_old_wrappers(head.get("manifest"))
+        installed.refresh()
         _restore_streams()
         before = None if head.get("rehearse") else self._snapshot()
         toolcalls.install(self._channel, str(head.get("name", "")))

@@ -1,0 +1,117 @@
+"""Wheels that somebody made to do harm: each is refused as a whole, and nothing of it is left."""
+
+from __future__ import annotations
+
+import zipfile
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from moonpool.engine.packages.model import PackageRefusedError, PackageTooLargeError
+from moonpool.engine.packages.store import Resolutions, WheelRef, WheelStore
+from moonpool.engine.packages.wheels import WheelBounds
+from packages.fake_index import link, write_wheel
+from tables import check_rows
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+BOUNDS = WheelBounds(bytes_max=1_000_000, files_max=100)
+DIGEST = "a" * 64
+
+
+def _adding(*entries: tuple[str, str]) -> dict[str, Any]:
+    return {"extra": lambda archive: [archive.writestr(name, content) for name, content in entries]}
+
+
+def _bomb(archive: zipfile.ZipFile) -> None:
+    with archive.open("big.bin", "w") as entry:
+        for _ in range(50):
+            entry.write(bytes(100_000))
+
+
+ROWS: dict[str, tuple[dict[str, Any], str]] = {
+    "it leads out": (_adding(("../evil.py", "")), "`..` in it"),
+    "it leads out further down": (_adding(("a/../../evil.py", "")), "`..` in it"),
+    "absolute": (_adding(("/etc/evil", "")), "an absolute name"),
+    "backslashes": (_adding(("a\\..\\evil.py", "")), "not a plain string"),
+    "a terminal's": (_adding(("a\x1b[2J.py", "")), "not a plain string"),
+    "a link": ({"extra": link("here", "/etc/passwd")}, "a link or a device"),
+    "twice": (_adding(("evil.py", "1"), ("evil.py", "2")), "it comes twice"),
+    "twice in other words": (_adding(("a//b.py", "1"), ("a/./b.py", "2")), "it comes twice"),
+    "twice by data": (_adding(("x.py", "1"), ("evil-1.0.data/purelib/x.py", "2")), "it comes twice"),
+    "a file and a folder": (_adding(("a", "1"), ("a/b.py", "2")), "in a folder that is a file"),
+    "a folder and a file": (_adding(("a/b.py", "1"), ("a", "2")), "it comes twice"),
+    "pth": (_adding(("evil.pth", "import os")), ".pth"),
+    "pth by data": (_adding(("evil-1.0.data/platlib/evil.pth", "import os")), ".pth"),
+    "another's name": ({"says": "requests"}, "calls itself requests 1.0"),
+    "two of it": (_adding(("other-1.0.dist-info/METADATA", "")), "2 .dist-info folders"),
+    "a bomb": ({"extra": _bomb}, "unpacks to more than"),
+    "many files": (_adding(*((f"f{n}.py", "") for n in range(200))), "more than 100 files"),
+    "deep": (_adding(("/".join(["d"] * 500), "")), "folders deep|longer than"),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_each_hostile_wheel_is_refused_whole(tmp_path: Path) -> None:
+    store = WheelStore(tmp_path / "store", 10**9)
+
+    def check(name: str) -> None:
+        options, why = ROWS[name]
+        (wheels := tmp_path / "wheels").mkdir(exist_ok=True)
+        file = write_wheel(wheels, "evil", **options)
+        with pytest.raises((PackageRefusedError, PackageTooLargeError), match=why):
+            store.keep(file, DIGEST, BOUNDS, name="evil", version="1.0")
+        assert not list((tmp_path / "store").iterdir())
+
+    check_rows([(name, {"name": name}) for name in ROWS], check)
+    assert {path.name for path in tmp_path.iterdir()} == {"store", "wheels"}
+
+
+def test_damaged_wheels_are_refused(tmp_path: Path) -> None:
+    whole = write_wheel(tmp_path, "evil", files={"evil.py": "x = 1\n" * 1000}).read_bytes()
+    store, file = WheelStore(tmp_path / "store", 10**9), tmp_path / "damaged.whl"
+    # in turn: nothing, no zip, cut off, a flipped byte in the content, sizes and counts at the end that claim too much
+    ends = [whole[:-12] + claim + whole[-8:] for claim in (b"\xff\xff\xff\xff", b"\0\0\0\xf0")]
+    for content in (b"", b"PK", whole[:-100], whole[:60] + b"\xff\xff" + whole[62:], whole + b"tail", *ends):
+        file.write_bytes(content)
+        with pytest.raises(PackageRefusedError, match="refused"):
+            store.keep(file, DIGEST, BOUNDS, name="evil", version="1.0")
+    assert not list((tmp_path / "store").iterdir())
+
+
+def test_scripts_and_files_for_other_folders_are_left_out(tmp_path: Path) -> None:
+    others = ("bin/x", "data/os.py", "scripts/x", "headers/x.h", "data/etc/passwd")
+    file = write_wheel(tmp_path, "fine", **_adding(*((f"fine-1.0.data/{name}", "") for name in others)))
+    stored = WheelStore(tmp_path / "store", 10**9).keep(file, DIGEST, BOUNDS, name="fine", version="1.0")
+    assert [path for path in stored.files if "dist-info" not in path] == ["fine.py"]
+    assert stored.metadata == "Metadata-Version: 2.1\nName: fine\nVersion: 1.0\n"
+    assert (stored.folder / "fine.py").stat().st_mode & 0o777 == 0o644
+
+
+def test_the_store_is_bounded_and_keeps_what_is_in_use(tmp_path: Path) -> None:
+    store = WheelStore(tmp_path / "store", 3_000)
+    for number in range(4):
+        file = write_wheel(tmp_path, "fine", f"{number}.0", {"fine.py": "#" * 1_000})
+        store.keep(file, str(number) * 64, BOUNDS, name="fine", version=f"{number}.0")
+    store.evict({"0" * 64})
+    left = [number for number in range(4) if store.find(str(number) * 64)]
+    assert left[0] == 0
+    assert left[-1] == 3
+    assert len(left) == 2
+
+
+def test_a_resolution_is_forgotten_after_a_day(tmp_path: Path) -> None:
+    ref, ahead_s = WheelRef(name="x", version="1", sha256=DIGEST), 0.0
+
+    def clock() -> float:
+        return (tmp_path / "kept" / "key.json").stat().st_mtime + ahead_s
+
+    resolutions = Resolutions(tmp_path / "kept", clock=clock)
+    resolutions.keep("key", (ref,))
+    assert resolutions.find("key") == (ref,)
+    ahead_s = 86_401.0
+    assert resolutions.find("key") is None
+    (tmp_path / "kept" / "key.json").write_text("{", encoding="utf-8")
+    ahead_s = 0.0
+    assert resolutions.find("key") is None
