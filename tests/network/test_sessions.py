@@ -5,6 +5,7 @@ from __future__ import annotations
 import ensurepip
 import hashlib
 import io
+import os
 import zipfile
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,13 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from apps import open_app
+from apps import DATA, open_app
+from moonpool.bootstrap.replays import replay_run
 from moonpool.core.errors import InputError
 from moonpool.engine.code_request import CodeRequest
 from moonpool.engine.network import NetworkServices
+from moonpool.features.recordings.model import RecordingError
 from moonpool.network.destinations import Destinations
 from moonpool.network.rules import NetworkRuleError, NetworkRules, parse_domain
+from moonpool.replay.service import ReplayRequest
 from moonpool.sdk.transfers import put
+from moonpool.settings import Settings
 from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
 from network.sites import Site, authority
@@ -188,12 +193,12 @@ async def test_many_refused_connections_are_counted() -> None:
 
 
 async def test_no_plan_runs_with_a_network_and_no_such_execution_can_be_replayed() -> None:
-    async with _session(Internet(Site({}).serve)) as (session, app):
+    async with _session(Internet(Site({}).serve)) as (session, _):
         with pytest.raises(InputError, match="does not bound a network"):
             await session.execute(CodeRequest(code=b"1", dry_run=True))
         envelope = await session.execute(CodeRequest(code=b"1"))
-        assert app.runtime.recorder is not None
-        assert envelope.error is None
+    with pytest.raises(RecordingError, match="its code had a network"):
+        await replay_run(Settings.load({}, data_dir=DATA), ReplayRequest(run_id=envelope.run_id), environ=os.environ)
 
 
 WHEEL = "demo-1.0-py3-none-any.whl"
