@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from apps import DATA, open_app
+from cli.console import run_code
 from moonpool.bootstrap.replays import replay_run
 from moonpool.core.errors import InputError
 from moonpool.engine.code_request import CodeRequest
@@ -243,6 +244,7 @@ def _pip() -> Path:
     return found[0]
 
 
+@pytest.mark.slow
 async def test_curl_requests_and_pip_work_unchanged(tmp_path: Path) -> None:
     wheel = _wheel()
     link = f'<a href="/{WHEEL}#sha256={hashlib.sha256(wheel).hexdigest()}">{WHEEL}</a>'
@@ -271,6 +273,7 @@ globalThis.result = [hello, plain];
 """
 
 
+@pytest.mark.slow
 async def test_fetch_of_node_works_unchanged(tmp_path: Path) -> None:
     _, context = authority(tmp_path, "www.example.com")
     site = Site({"/hello": b"hello"})
@@ -278,3 +281,11 @@ async def test_fetch_of_node_works_unchanged(tmp_path: Path) -> None:
         hello, refused = await _run(session, FETCHES, language="node")
         assert hello == "hello"
         assert "403" in refused
+
+
+@pytest.mark.slow
+def test_what_the_operator_allows_on_the_command_line_is_for_every_session(tmp_path: Path) -> None:
+    code = FETCH + 'result = [fetch("http://evil.example/"), __import__("os").environ["HTTPS_PROXY"]]'
+    refused, proxy = run_code(tmp_path, code, "--allow-network", "a.example").result["data"]
+    assert "not among the domains" in refused
+    assert proxy == "http://127.0.0.1:3128"
