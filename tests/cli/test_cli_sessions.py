@@ -109,6 +109,7 @@ def test_a_host_process_that_was_killed_is_replaced_and_the_person_told(tmp_path
             ["--backend", "bubblewrap"], "backend 'zygote', not 'bubblewrap'", id="backend", marks=pytest.mark.slow
         ),
         pytest.param(["--config", "other.json"], "other servers", id="configuration"),
+        pytest.param(["--allow-network", "a.example"], "no network", id="network", marks=pytest.mark.slow),
     ],
 )
 def test_a_session_keeps_what_it_was_started_with(

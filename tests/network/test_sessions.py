@@ -5,6 +5,7 @@ from __future__ import annotations
 import ensurepip
 import hashlib
 import io
+import os
 import ssl
 import zipfile
 from contextlib import asynccontextmanager
@@ -13,13 +14,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from apps import open_app
+from apps import DATA, open_app
+from cli.console import run_code
+from moonpool.bootstrap.replays import replay_run
 from moonpool.core.errors import InputError
 from moonpool.engine.code_request import CodeRequest
 from moonpool.engine.network import NetworkServices
+from moonpool.features.recordings.model import RecordingError
 from moonpool.network.destinations import Destinations
 from moonpool.network.rules import NetworkRuleError, NetworkRules, parse_domain
+from moonpool.replay.service import ReplayRequest
 from moonpool.sdk.transfers import put
+from moonpool.settings import Settings
 from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
 from network.sites import Site, authority
@@ -189,12 +195,12 @@ async def test_many_refused_connections_are_counted() -> None:
 
 
 async def test_no_plan_runs_with_a_network_and_no_such_execution_can_be_replayed() -> None:
-    async with _session(Internet(Site({}).serve)) as (session, app):
+    async with _session(Internet(Site({}).serve)) as (session, _):
         with pytest.raises(InputError, match="does not bound a network"):
             await session.execute(CodeRequest(code=b"1", dry_run=True))
         envelope = await session.execute(CodeRequest(code=b"1"))
-        assert app.runtime.recorder is not None
-        assert envelope.error is None
+    with pytest.raises(RecordingError, match="its code had a network"):
+        await replay_run(Settings.load({}, data_dir=DATA), ReplayRequest(run_id=envelope.run_id), environ=os.environ)
 
 
 WHEEL = "demo-1.0-py3-none-any.whl"
@@ -246,6 +252,7 @@ def _trusting(folder: Path) -> tuple[dict[str, Any], ssl.SSLContext]:
     return {"network_ca_file": folder / "ca.pem"}, context
 
 
+@pytest.mark.slow
 async def test_curl_requests_and_pip_work_unchanged(tmp_path: Path) -> None:
     wheel = _wheel()
     link = f'<a href="/{WHEEL}#sha256={hashlib.sha256(wheel).hexdigest()}">{WHEEL}</a>'
@@ -271,6 +278,7 @@ globalThis.result = [hello, plain];
 """
 
 
+@pytest.mark.slow
 async def test_fetch_of_node_works_unchanged(tmp_path: Path) -> None:
     settings, context = _trusting(tmp_path)
     site = Site({"/hello": b"hello"})
@@ -278,3 +286,11 @@ async def test_fetch_of_node_works_unchanged(tmp_path: Path) -> None:
         hello, refused = await _run(session, FETCHES, language="node")
         assert hello == "hello"
         assert "403" in refused
+
+
+@pytest.mark.slow
+def test_what_the_operator_allows_on_the_command_line_is_for_every_session(tmp_path: Path) -> None:
+    code = FETCH + 'result = [fetch("http://evil.example/"), __import__("os").environ["HTTPS_PROXY"]]'
+    refused, proxy = run_code(tmp_path, code, "--allow-network", "a.example").result["data"]
+    assert "not among the domains" in refused
+    assert proxy == "http://127.0.0.1:3128"

@@ -34,11 +34,11 @@ class _Awaited:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._target, name)
-        if name in {"usage", "checkpoints"}:
+        if name in {"usage", "checkpoints", "allowed"}:
             return value
         if name == "fork":
             return self._fork
-        if name in {"files", "tools"}:
+        if name in {"files", "tools", "network"}:
             return _Awaited(value)
         if name == "stream":
             return lambda *given, **options: _stream(value(*given, **options))

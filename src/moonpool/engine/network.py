@@ -7,12 +7,14 @@ operator alone, within what the setting `network` allows.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
+from moonpool.core.audit import JournalError
 from moonpool.core.audit_records import ConnectionRecord, ConnectionsRefusedRecord, time_stamp
 from moonpool.network.connections import NetworkLimits, Outcome, Places
 from moonpool.network.destinations import Destinations
@@ -24,9 +26,12 @@ from moonpool.sandboxes.shielding import finish
 if TYPE_CHECKING:
     from moonpool.core.audit import Journal
     from moonpool.network.connections import Connection
+    from moonpool.network.proxy import NetworkProxy
     from moonpool.network.rules import DomainRule, NetworkRules
     from moonpool.sandboxes.base import Sandbox
     from moonpool.settings import Settings
+
+_log = logging.getLogger(__name__)
 
 _REFUSED_RECORDS_MAX: Final = 50
 """Of one session; more are counted."""
@@ -77,7 +82,8 @@ class GuestNetwork:
         )
         self._served = ""  # the id of the newest sandbox
         self._trusts: tuple[str, tuple[str, ...]] = ("", ())  # that sandbox, and the hosts that its bundle is for
-        self._serving: set[asyncio.Task[None]] = set()
+        self._proxies: set[NetworkProxy] = set()
+        self._watching: set[asyncio.Task[None]] = set()
 
     @property
     def rules(self) -> NetworkRules:
@@ -101,13 +107,10 @@ class GuestNetwork:
     async def attach(self, sandbox: Sandbox) -> None:
         """Serve the connections of `sandbox` until it ends, and show it whom to trust. Nothing is done twice.
 
-        Raises ConfigError, SandboxStartError.
+        Raises ConfigError, OSError, SandboxStartError.
         """
         if self._served != sandbox.sandbox_id:
-            self._served = sandbox.sandbox_id
-            serving = asyncio.ensure_future(self._serve(sandbox))
-            self._serving.add(serving)
-            serving.add_done_callback(self._serving.discard)
+            self._begin(sandbox)
         hosts = self._credential_hosts
         bundle = await asyncio.to_thread(self._trust.bundle, hosts)
         try:
@@ -121,20 +124,31 @@ class GuestNetwork:
     def _credential_hosts(self) -> tuple[str, ...]:
         return tuple(rule.pattern for rule in self.rules.domains if rule.credential is not None)
 
-    async def _serve(self, sandbox: Sandbox) -> None:
+    def _begin(self, sandbox: Sandbox) -> None:
         assert sandbox.listener is not None, "a sandbox with a network has a listener"
         proxy = self._network.serve(sandbox.listener)
-        try:
-            await sandbox.wait_exited()
-        finally:
-            await finish(proxy.close())
+        self._served = sandbox.sandbox_id
+        self._proxies.add(proxy)
+        watching = asyncio.ensure_future(self._end_with(sandbox, proxy))
+        self._watching.add(watching)
+        watching.add_done_callback(self._watching.discard)
+
+    async def _end_with(self, sandbox: Sandbox, proxy: NetworkProxy) -> None:
+        await sandbox.wait_exited()
+        await finish(proxy.close())
+        self._proxies.discard(proxy)
 
     async def close(self) -> None:
         """End all connections; return when each is on record."""
-        for serving in self._serving:
-            serving.cancel()
-        await asyncio.gather(*self._serving, return_exceptions=True)
-        await self._recorder.close()
+        for watching in self._watching:
+            watching.cancel()
+        await asyncio.gather(*self._watching, return_exceptions=True)
+        for proxy in tuple(self._proxies):
+            await proxy.close()
+        try:
+            await self._recorder.close()
+        except JournalError:
+            _log.exception("the number of further refused connections could not be put on record")
 
 
 def check_bound(rules: NetworkRules, settings: Settings) -> None:
