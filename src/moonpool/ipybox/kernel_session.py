@@ -125,11 +125,13 @@ class KernelSession:
         raised = error.message in result.stderr  # by the code: an exception of that name
         if error.type in _NO_RESULT and not raised and result.exit_code == 1:
             return  # a variable `result` of any type is fine here
-        if _LOST in error.message or error.type == "SandboxError":
+        lost = _LOST in error.message
+        if lost or error.type == "SandboxError":
             self._prepared = False
         if error.type == "Timeout" and not raised:
             limit = "" if timeout is None else f" of {timeout:.2f}s"
-            raise TimeoutError(f"Code execution exceeded timeout{limit} (approval wait excluded).")
+            left = f"; {_LOST}" if lost else ""  # code that cannot be interrupted is killed
+            raise TimeoutError(f"Code execution exceeded timeout{limit} (approval wait excluded){left}.")
         raise ExecutionError(f"{error.type}: {error.message}\n{result.stderr}")
 
     async def _result(self, result: Result, text: _Text) -> ExecutionResult:

@@ -174,7 +174,11 @@ def _terminal(stack: AsyncExitStack, engine: Engine) -> Approver:
 
 def _digest(config: McpConfig | None) -> str:
     """Which servers these are, with their values and rules."""
-    return "" if config is None else digest_json([repr(config), *map(resolved_key, config.servers)])
+    return (
+        ""
+        if config is None
+        else digest_json([repr(config), repr(sorted(config.other_secrets)), *map(resolved_key, config.servers)])
+    )
 
 
 def _values(environ: Mapping[str, str]) -> Hashable:
