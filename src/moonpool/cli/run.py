@@ -19,7 +19,8 @@ from moonpool.cli.code_source import read_code
 from moonpool.cli.commands import command, config_option
 from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNUSABLE
-from moonpool.cli.program_output import ProgramOutput, log_among
+from moonpool.cli.log_lines import log_among
+from moonpool.cli.program_output import ProgramOutput
 from moonpool.cli.run_order import RunFiles, RunOrder, RunParts
 from moonpool.cli.standard_streams import claim_stdout, sentence_and_code, write_all
 from moonpool.core.errors import InputError
