@@ -90,7 +90,7 @@ class _Answer:
     "--placeholders",
     type=Path,
     metavar="FILE",
-    help="What a rehearsal answers calls with (TOML): `server.tool` = result.",
+    help="What a dry run answers calls with (TOML): `server.tool` = result.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The JSON line on a terminal, too.")
 def run(**given: Any) -> int:
@@ -163,11 +163,11 @@ def _placeholders(order: RunOrder) -> Mapping[str, JsonValue]:
     if len(named) > 1:
         raise InputError(f"{' and '.join(named)} exclude each other; give one")
     if named and order.session is not None:
-        raise InputError(f"{named[0]} cannot be used with --session; rehearse and run without one")
+        raise InputError(f"{named[0]} cannot be used with --session; make the dry run and the run without one")
     if order.placeholders is None:
         return {}
     if "dry_run" not in given and "plan_first" not in given:
-        raise InputError("--placeholders answers the calls of a rehearsal; give --dry-run or --plan-first with it")
+        raise InputError("--placeholders answers the calls of a dry run; give --dry-run or --plan-first with it")
     from moonpool.pipeline.placeholder_file import load_placeholders
 
     return load_placeholders(order.placeholders)
