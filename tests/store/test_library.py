@@ -57,7 +57,7 @@ def test_folders_and_files_are_for_their_owner_only(tmp_path: Path) -> None:
 def test_a_name_that_is_taken_is_replaced_only_on_demand(tmp_path: Path) -> None:
     store = LibraryStore(tmp_path)
     store.save(action("a"))
-    with pytest.raises(InputError, match="is there already; --replace"):
+    with pytest.raises(InputError, match="exists already; --replace"):
         store.save(action("a", b"other"))
     assert store.save(action("a", b"other"), replace=True) == action("a")
     assert store.load().sources == (action("a", b"other"),)

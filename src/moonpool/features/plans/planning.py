@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from moonpool.pipeline.call_state import CallContext
     from moonpool.pipeline.dry_run import Rehearsal
 
-WARNING: Final = "a dry run: no call of the plan was made, and the result may rest on placeholders"
+WARNING: Final = "a dry run: no call of the plan was made, and the result may depend on placeholders"
 _SHOWN_EFFECTS_MAX: Final = 50
 _SHOWN_ARGUMENTS_CHARS_MAX: Final = 200
 
