@@ -164,7 +164,7 @@ def test_a_damaged_entry_can_be_removed_and_replaced(tmp_path: Path) -> None:
     for name in ("a", "b"):
         store.save(action(name))
         (tmp_path / "actions" / f"{name}.json").write_bytes(b"nonsense")
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists already"):
         store.save(action("a"))
     assert store.save(action("a"), replace=True) is None
     assert store.remove("action", "b") is None
