@@ -163,7 +163,7 @@ def _placeholders(order: RunOrder) -> Mapping[str, JsonValue]:
     if len(named) > 1:
         raise InputError(f"{' and '.join(named)} exclude each other; give one")
     if named and order.session is not None:
-        raise InputError(f"{named[0]} cannot be used with --session; make the dry run and the run without one")
+        raise InputError(f"{named[0]} cannot be used with --session; rehearse and run without one")
     if order.placeholders is None:
         return {}
     if "dry_run" not in given and "plan_first" not in given:

@@ -172,7 +172,6 @@ class CodeExecutor:
             approval_timeout=self.approval_timeout,
             connect_timeout=self.connect_timeout,
             asks=self.approve_tool_calls,
-            variables=self.kernel_env,
             apart=object(),
         )
         kernel = KernelSession(options, self.kernel_env, self.images_dir or Path("images"), self.kernel_init_timeout)

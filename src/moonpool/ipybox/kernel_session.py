@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import uuid4
 
+from moonpool.configuration.secrets import secrets_in_arguments
 from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest
 from moonpool.sdk import events
 from moonpool.sdk.results import Result
@@ -59,7 +60,9 @@ class KernelSession:
 
     def __init__(self, options: SessionOptions, kernel_env: Mapping[str, str], images_dir: Path, init_s: float) -> None:
         """`init_s`: how long its start may take once its environment is there."""
-        self._session = Session(options)
+        # SECURITY: variables that are secrets, by name or look, are redacted as the servers' are.
+        secrets = secrets_in_arguments(f"{name}={value}" for name, value in kernel_env.items())
+        self._session = Session(replace(options, secrets=frozenset(secrets)))
         self._variables, self._images_dir, self._init_s = {**_QUIET, **kernel_env}, images_dir, init_s
         self._prepared = False
         self._running: set[asyncio.Event] = set()  # set to cancel the execution

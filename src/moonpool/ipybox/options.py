@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from moonpool.configuration.secrets import secrets_in_arguments
-from moonpool.configuration.servers import McpConfig
 from moonpool.ipybox.registered_servers import registered
 from moonpool.sdk.options import SessionOptions
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from moonpool.configuration.servers import McpConfig
 
 _log = logging.getLogger("moonpool.ipybox")
 _told: set[str] = set()
@@ -40,7 +40,6 @@ class ExecutorOptions(SessionOptions):
     approval_timeout: float | None = None
     connect_timeout: float = 30.0
     asks: bool = True  # about every call, also those that policy allows
-    variables: Mapping[str, str] | None = None  # of the kernel
 
     def settings(self, environ: Mapping[str, str]) -> Settings:
         """The settings of this session. Raises ConfigError, InputError."""
@@ -52,17 +51,12 @@ class ExecutorOptions(SessionOptions):
         return Settings.load(environ, environment=self.environment, **given)
 
     def config(self, environ: Mapping[str, str]) -> McpConfig | None:
-        """The servers, with `${VAR}` from the environment or the file `.env`. Raises ConfigError.
-
-        SECURITY: the kernel's variables that are secrets, by name or look, are redacted as the servers' are.
-        """
+        """The servers, with `${VAR}` from the environment or the file `.env`. Raises ConfigError."""
         found = registered(self.roots, environ)
+        if not found:
+            return None
         servers = {name: self._entry(params) for name, params in found.items()}
-        config = SessionOptions(servers=servers).config(with_env_file(environ)) if servers else None
-        secrets = secrets_in_arguments(f"{name}={value}" for name, value in (self.variables or {}).items())
-        if not (known := frozenset(secrets)):
-            return config
-        return replace(config or McpConfig(source="kernel_env"), other_secrets=known)
+        return SessionOptions(servers=servers).config(with_env_file(environ))
 
     def _entry(self, params: Mapping[str, Any]) -> dict[str, Any]:
         block = dict(params.get("moonpool") or {})

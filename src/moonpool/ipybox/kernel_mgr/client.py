@@ -66,8 +66,7 @@ class KernelClient:
             raise RuntimeError("this client is connected already")
         gateway = await self._gateway(retries, retry_interval)
         init_s = self.kernel_init_timeout if kernel_init_timeout is None else kernel_init_timeout
-        options = ExecutorOptions(environment=environment(), variables=gateway.env)
-        kernel = KernelSession(options, gateway.env, self.images_dir, init_s)
+        kernel = KernelSession(ExecutorOptions(environment=environment()), gateway.env, self.images_dir, init_s)
         try:
             await kernel.start()
             gateway.keep(kernel)
