@@ -22,7 +22,9 @@ import pytest
 from apps import fresh_data
 from cli.console import SERVERS, moonpool, raw_server, run_code, write_config
 from cli.terminal import Terminal
-from moonpool.cli.program_output import ProgramOutput, log_among
+from moonpool.cli.log_lines import log_among
+from moonpool.cli.main import app
+from moonpool.cli.program_output import ProgramOutput
 from moonpool.core.calls import ApprovalState
 from moonpool.features.approvals.files import GrantFiles
 from moonpool.features.approvals.model import ApprovalRequest
@@ -181,6 +183,16 @@ def test_remarks_and_the_log_stand_on_a_line_each_and_move_no_cursor() -> None:
             "moonpool: failed (ValueError)",
             "moonpool: a call of srv.a\\x1b[2J\\nb waits",
         ]
+
+
+def test_the_log_of_any_command_is_remarks_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(logging, "lastResort", None)
+    app.load("version")
+    taker = cast("logging.Handler", logging.lastResort)
+    taker.handle(logging.makeLogRecord({"levelno": logging.WARNING, "msg": "x\n\x1b[2Jy"}))
+    assert capsys.readouterr().err == "moonpool: x\\n\\x1b[2Jy\n"
 
 
 def test_what_a_server_logs_is_a_remark_of_the_command_which_waits_for_a_question(tmp_path: Path) -> None:

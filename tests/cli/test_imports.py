@@ -104,7 +104,7 @@ def test_a_run_that_calls_no_tool_imports_what_one_run_needs(tmp_path: Path) -> 
 def test_values_that_need_conversion_are_still_converted(tmp_path: Path, given: tuple[str, str], said: str) -> None:
     ended = moonpool(tmp_path, "run", "-c", "1", *given)
     assert (ended.exit_code, ended.stdout) == (2, b"")
-    assert f"Invalid value for '{given[0]}'" in ended.stderr
+    assert f"invalid value for '{given[0]}'" in ended.stderr
     assert said in ended.stderr
 
 

@@ -68,6 +68,7 @@ def test_a_plan_is_rehearsed_shown_approved_and_run_by_four_processes(tmp_path: 
     assert "│ 9. " not in shown
     assert early.sentence.endswith("[plan_unusable]")
     assert approved.stdout.decode() == f"{shown}approved {plan_id}: 2 calls\n"
+    assert f"moonpool run FILE --plan {plan_id}" in approved.stderr
     assert f'│ hub is "{sys.executable}' in shown
     assert "(line 3; ask: " in shown
     assert (real.result["data"], real.envelope["approval_state"]) == (True, "APPROVED")
@@ -118,7 +119,7 @@ def test_declared_placeholders_come_from_a_file(tmp_path: Path, hub: Path) -> No
     [
         (["--dry-run", "--plan-first"], "--dry-run and --plan-first exclude each other"),
         (["--dry-run", "--session", "s"], "--dry-run cannot be used with --session"),
-        (["--placeholders", "answers.toml"], "--placeholders answers the calls of a rehearsal"),
+        (["--placeholders", "answers.toml"], "--placeholders answers the calls of a dry run"),
         (["--plan", "plan_0123456789"], "there is no plan 'plan_0123456789'"),
     ],
 )

@@ -75,7 +75,10 @@ result = [await good.echo(a=1), told, *(call.error["message"] for call in calls)
     )  # what stands in an entry is no model's
     assert str(config) not in str(ended.result)  # where it stands is the operator's
     brief, asked = moonpool(tmp_path, "tools", "show", "unset.echo", "--config", config).stderr.splitlines()
-    assert brief == "moonpool: without unset, bad, odd; `moonpool tools list` says why"
+    assert (
+        brief
+        == "moonpool: the tools of unset, bad, odd are missing; `moonpool tools list`, with the same --config, says why"
+    )
     assert f"server 'unset' is left out: {why}; set it, or write" in asked
     listed = moonpool(tmp_path, "tools", "list", "--config", config)
     assert (listed.exit_code, listed.stdout.decode().count("servers.")) == (0, 1)

@@ -132,7 +132,7 @@ def test_no_line_is_wider_than_the_terminal(tmp_path: Path, monkeypatch: pytest.
         ),
         pytest.param(
             {"metrics": {"tool_calls": 3, "dry_run": True, "planned_calls": 2}},
-            ["calls    3", "plan     a rehearsal; calls planned and not made: 2", END],
+            ["calls    3", "plan     a dry run; calls planned and not made: 2", END],
             id="a rehearsal",
         ),
         pytest.param({"note": "look there"}, ["note     look there", END], id="a note"),

@@ -23,6 +23,7 @@ def test_a_secret_is_set_listed_and_removed(tmp_path: Path) -> None:
     stored = secrets(tmp_path, "set", "db", given=f"{CANARY}\n".encode())
     listed = secrets(tmp_path, "list")
     removed = [secrets(tmp_path, "remove", "db").returncode for _ in range(2)]
+    assert b"no secrets are stored" in secrets(tmp_path, "list").stderr
     assert (stored.returncode, listed.stdout, removed) == (0, b"db\n", [0, 1])
     assert CANARY.encode() not in stored.stdout + stored.stderr + listed.stderr
 

@@ -93,7 +93,7 @@ def test_a_name_that_is_taken_is_replaced_only_when_that_is_said(
     data: Path, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     keep(data, folder)
-    with pytest.raises(InputError, match="is there already; --replace puts this in its place"):
+    with pytest.raises(InputError, match="exists already; --replace replaces it"):
         _skills("add", str(folder))
     _skills("add", str(folder), "--replace", "--json")
     report = json.loads(capsys.readouterr().out)

@@ -133,7 +133,7 @@ async def test_the_interpreter_is_a_plain_one() -> None:
     assert (await _alone(code)).data == [True, True, 0, "cpython"]
 
 
-@pytest.mark.req("H-003")
+@pytest.mark.req("H-003", "P-023")
 async def test_by_default_there_is_no_egress_and_tools_work() -> None:
     code = """
 import errno, socket

@@ -213,3 +213,21 @@ def test_the_programs_of_the_page_on_embedding_run(
     assert (round(result.data, 3), shown, event.data) == (1.414, [("stdout", "x\n")], "a")
     exec(blocks[3], {"moonpool": moonpool})  # noqa: S102  our own page
     assert "text='hello\\n'" in capsys.readouterr().out
+
+
+def test_the_loop_of_the_page_on_correcting_code_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MOONPOOL_DATA_DIR", str(DATA))
+    names: dict[str, Any] = {}
+    exec(read("docs/how-to/correct-code.md").split("```python\n")[1].partition("```")[0], names)  # noqa: S102  our own page
+    problems: list[str | None] = []
+
+    async def write(problem: str | None) -> str:
+        problems.append(problem)
+        return "1 / 0" if problem is None else "6 * 7"
+
+    async def main() -> moonpool.Result:
+        async with moonpool.session() as session:
+            return await names["run_corrected"](session, write)
+
+    assert anyio.run(main).data == 42
+    assert problems == [None, "Attempt 1 failed with ZeroDivisionError: division by zero\n\n1 / 0"]

@@ -117,6 +117,7 @@ def test_a_tool_is_the_mean_of_its_name_and_its_text() -> None:
 
     assert rows[0].tolist() == pytest.approx([0.25 * 1 + 0.75 * 3, 1.0, 0.0], abs=1e-2)
     assert ToolVectors(model, rows).to_tools("abc") == pytest.approx([3.5], abs=1e-2)
+    assert ToolVectors(model, File().cache().rows(model, [], lambda: False)).to_tools("abc") == []  # saved actions only
 
 
 def test_what_is_filed_is_not_embedded_again_and_ranks_the_same() -> None:

@@ -48,7 +48,7 @@ result = [seen, tried != 0, waited, answer.ok]
 
 
 @pytest.mark.anyio
-@pytest.mark.req("F-016")
+@pytest.mark.req("F-016", "P-018")
 @pytest.mark.parametrize("backend", ["zygote", pytest.param("bubblewrap", marks=pytest.mark.slow)])
 async def test_code_that_waits_for_an_approval_cannot_find_or_answer_it(backend: str, tmp_path: Path) -> None:
     path = approvals_path(DATA)

@@ -87,6 +87,7 @@ async def settled() -> None:
         await anyio.lowlevel.checkpoint()
 
 
+@pytest.mark.req("P-013")
 async def test_no_call_enters_the_pipeline_once_the_end_is_known() -> None:
     guest, calls = Guest(), Calls()
     execution = Execution(guest, ExecutionSpec(run_id="r", code=b""), calls, {})  # pyright: ignore[reportArgumentType]

@@ -75,7 +75,7 @@ def failure(envelope: Envelope) -> tuple[str, object, object, object]:
     return envelope.error.type, extras["exit_code"], extras["signal"], envelope.metrics.get("limits_hit")
 
 
-@pytest.mark.req("H-053")
+@pytest.mark.req("H-053", "P-006", "I-071")
 @BOTH
 async def test_memory_of_the_whole_that_runs_out_is_told_with_its_limit(backend: str) -> None:
     async with app_in("auto", backend) as app:
@@ -196,6 +196,7 @@ async def test_a_session_that_ran_out_starts_afresh_and_says_so(backend: str) ->
     assert after.data is False
 
 
+@pytest.mark.req("P-005")
 @BOTH
 async def test_a_crash_stays_a_crash(backend: str) -> None:
     async with app_in("auto", backend) as app:

@@ -24,6 +24,7 @@ async def test_it_expires_once() -> None:
     assert expired == [1]
 
 
+@pytest.mark.req("I-040", "X-14")
 async def test_parked_time_does_not_count_and_is_reported() -> None:
     gone = anyio.Event()
     deadline = Deadline(0.02, gone.set)

@@ -91,7 +91,7 @@ async def test_the_call_of_an_execution_that_ends_is_cancelled_at_the_server(tmp
         assert ended.error.type == "Timeout"
 
 
-@pytest.mark.req("D-012")
+@pytest.mark.req("D-012", "P-015")
 async def test_every_kind_of_content_reaches_code() -> None:
     blocks = [
         {"type": "text", "text": "t"},

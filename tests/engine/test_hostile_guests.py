@@ -64,7 +64,7 @@ async def test_a_body_of_very_many_values_is_refused_before_it_is_decoded() -> N
     }
 
 
-@pytest.mark.req("F-015")
+@pytest.mark.req("F-015", "X-27", "P-017")
 async def test_a_server_that_code_describes_is_not_started_reached_or_expanded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

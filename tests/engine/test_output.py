@@ -76,6 +76,7 @@ def test_kept_text_fits_and_is_text(tmp_path_factory: pytest.TempPathFactory, ch
         assert text == whole
 
 
+@pytest.mark.req("P-009")
 def test_the_artifact_holds_everything(tmp_path: Path) -> None:
     stream = keeper(tmp_path)
     stream.feed(b"a" * 300)

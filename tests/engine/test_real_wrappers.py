@@ -34,7 +34,7 @@ async def test_every_tool_of_a_published_server_gets_exactly_the_arguments_given
     assert seen == wanted
 
 
-@pytest.mark.req("H-017", "H-039", "H-040", "H-070")
+@pytest.mark.req("H-017", "H-039", "H-040", "H-070", "P-025", "P-028")
 @pytest.mark.parametrize("case", ["names", "schemas", "hostile"])
 @pytest.mark.slow
 async def test_every_synthetic_horror_is_called_from_a_sandbox_too(case: str, tmp_path: Path) -> None:

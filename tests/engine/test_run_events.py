@@ -281,7 +281,7 @@ async def test_a_question_that_is_withdrawn_before_it_is_read_is_no_event() -> N
         assert [told(event) async for event in events] == ["over"]
 
 
-@pytest.mark.req("F-016")
+@pytest.mark.req("F-016", "P-018")
 async def test_code_that_waits_for_an_answer_cannot_find_or_give_it(tmp_path: Path) -> None:
     """The question lives in the host's memory alone: what the code may send does not reach it."""
     asked = tmp_path / "asked"

@@ -67,7 +67,7 @@ def test_the_parameters_are_ipyboxs() -> None:
         CodeExecutor(approve_shell_cmds=True)
 
 
-@pytest.mark.req("I-032", "I-033", "I-034", "I-037", "I-038", "I-044", "I-048")
+@pytest.mark.req("I-032", "I-033", "I-034", "I-037", "I-038", "I-044", "I-048", "I-026")
 async def test_the_examples_of_code_execution() -> None:
     async with CodeExecutor() as executor:
         assert (await executor.execute("print('hello world')")).text == "hello world"
@@ -89,7 +89,7 @@ async def test_the_examples_of_code_execution() -> None:
         assert (await executor.execute(code)).text == "x not defined"
 
 
-@pytest.mark.req("I-042", "I-071")
+@pytest.mark.req("I-042", "I-071", "P-019")
 async def test_the_kernel_has_the_variables_it_was_given_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OF_THE_PARENT", "secret")
     async with CodeExecutor(kernel_env={"TEST_VAR": "test_val"}) as executor:
@@ -100,7 +100,7 @@ async def test_the_kernel_has_the_variables_it_was_given_and_no_others(monkeypat
         assert (await executor.execute(code)).text == "test_val dumb False"
 
 
-@pytest.mark.req("I-039")
+@pytest.mark.req("I-039", "P-002")
 async def test_a_timeout_names_its_limit_and_the_kernel_lives_on() -> None:
     async with CodeExecutor() as executor:
         await executor.execute("x = 1")
@@ -147,7 +147,7 @@ async def test_cancelling_ends_what_runs_and_keeps_the_state() -> None:
             assert (await executor.execute("print(x)")).text == "7"
 
 
-@pytest.mark.req("I-030", "I-031", "I-050", "I-051", "I-052")
+@pytest.mark.req("I-030", "I-031", "I-050", "I-051", "I-052", "I-041", "P-037")
 async def test_calls_wait_for_an_answer_and_execute_gives_it(project: Path) -> None:
     assert "text" in await generate_mcp_sources("echo", SERVER, Path("mcptools"))
     async with CodeExecutor() as executor:

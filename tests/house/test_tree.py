@@ -93,3 +93,12 @@ def test_every_locked_package_has_hashes(lock: object) -> None:
 
     assert packages
     assert set(packages) == {"\\"}
+
+
+@pytest.mark.slow
+@pytest.mark.req("I-001", "P-001")
+def test_the_wheel_installs_in_a_clean_environment_and_its_command_starts() -> None:
+    done = subprocess.run(
+        ["sh", ROOT / ".ci/wheel.sh"], capture_output=True, check=False, encoding="utf-8", timeout=110
+    )
+    assert done.stdout.endswith("wheel: complete\n"), done.stderr

@@ -173,6 +173,7 @@ for t in threads: t.join()
     assert sorted(run.stdout.splitlines()) == sorted(f"{name}:{n}" for name in range(8) for n in range(200))
 
 
+@pytest.mark.req("P-012")
 async def test_stdin_is_empty(kernel: Probe) -> None:
     assert (await kernel.run("import sys\nresult = sys.stdin.read()")).result == ""
     assert (await kernel.run("input()")).error[0] == "EOFError"

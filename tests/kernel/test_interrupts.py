@@ -179,6 +179,7 @@ async def test_code_may_handle_an_interrupt_and_go_on(kernel: Probe) -> None:
     assert run.result == "handled"
 
 
+@pytest.mark.req("P-003")
 async def test_code_that_swallows_one_interrupt_ends_at_the_next(kernel: Probe) -> None:
     code = """
 try:

@@ -75,7 +75,7 @@ result = codes
     assert (await kernel.run(code)).result == [True] * 4  # one quota for all of them
 
 
-@pytest.mark.req("H-053")
+@pytest.mark.req("H-053", "P-007")
 async def test_a_fork_bomb_ends_in_eagain_and_the_session_goes_on(kernel: Probe) -> None:
     code = """
 import errno, os, signal, time

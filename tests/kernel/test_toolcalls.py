@@ -61,6 +61,7 @@ threads = [threading.Thread(target=calls, args=(base * 1000, 16)) for base in ra
 CHECK = "result = [len(answers), all(key == value for key, value in answers.items())]"
 
 
+@pytest.mark.req("P-014")
 async def test_8_threads_make_16_calls_each(kernel: Probe) -> None:
     code = f"{TOOLS}{THREADED}for t in threads: t.start()\nfor t in threads: t.join()\n{CHECK}"
     assert (await kernel.run(code)).result == [128, True]
@@ -124,6 +125,7 @@ result = [len(answers), all(answers)]
     assert (await kernel.run(code)).result == [60, True]
 
 
+@pytest.mark.req("P-010")
 async def test_a_reply_of_20_megabytes_arrives(kernel: Probe) -> None:
     big = "z" * (20 << 20)
     kernel.broker = lambda _call, _arguments: {"ok": True, "raw": {"text": big}}
@@ -184,6 +186,7 @@ async def test_names_of_any_text_up_to_the_limit_reach_the_broker_and_longer_one
 # --- calls that nobody waits for any more
 
 
+@pytest.mark.req("P-013")
 async def test_a_call_after_the_execution_is_over_is_a_typed_failure(kernel: Probe) -> None:
     code = f"""{TOOLS}
 import os, time

@@ -111,6 +111,7 @@ async def test_a_session_that_is_killed_in_the_middle_of_a_tool_call_leaves_its_
     assert list(DATA.rglob(f"*{name}*")) == []
 
 
+@pytest.mark.req("I-092")
 async def test_an_mcp_server_that_is_killed_in_the_middle_of_a_tool_call_leaves_nothing(
     tmp_path: Path, graveyard: Graveyard
 ) -> None:

@@ -39,6 +39,7 @@ ROWS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
+@pytest.mark.req("P-011")
 @pytest.mark.slow  # builds the environment data
 @pytest.mark.timeout(300)
 async def test_code_is_read_as_ipython_reads_it() -> None:

@@ -194,6 +194,7 @@ def _command(pid: int) -> bytes:
         return b""
 
 
+@pytest.mark.req("P-007")
 @pytest.mark.parametrize("end", ["forgotten", "interrupted", "killed"])
 def test_a_process_leaves_nothing_behind(end: str, tmp_path: Path) -> None:
     code = "import moonpool, os\ns = moonpool.sync.session()\nprint(s.run('6*7').data, flush=True)\n" + (
@@ -217,3 +218,20 @@ def test_a_process_leaves_nothing_behind(end: str, tmp_path: Path) -> None:
         complaint = process.stderr.read().strip().split(b"\n")[-1]
         assert complaint == (b"KeyboardInterrupt" if end == "interrupted" else b"")
     wait_until(lambda: not alive(children), within_s=60)
+
+
+@pytest.mark.slow
+@pytest.mark.req("I-008")
+def test_a_session_needs_no_network(tmp_path: Path) -> None:
+    own_network = ["unshare", "--net"] if os.geteuid() == 0 else ["unshare", "--user", "--map-current-user", "--net"]
+    code = f"""
+import moonpool
+with moonpool.sync.session(servers={ECHO!r}, approve=lambda _: True) as s:
+    print(s.run({CALL!r}).check().data)
+"""
+    environ = {**os.environ, "MOONPOOL_DATA_DIR": str(DATA)}
+    ended = subprocess.run(
+        [*own_network, sys.executable, "-c", code],
+        capture_output=True, check=False, cwd=tmp_path, encoding="utf-8", env=environ, timeout=90,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "hi\n", "")

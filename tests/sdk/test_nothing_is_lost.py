@@ -10,6 +10,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 COUNT, FIGURES = 1000, 200  # a thousand figures take a minute and were none the worse
 
 
+@pytest.mark.req("P-008")
 @pytest.mark.timeout(240)
 async def test_no_output_and_no_value_is_lost() -> None:
     async with moonpool.session() as s:
@@ -18,6 +19,7 @@ async def test_no_output_and_no_value_is_lost() -> None:
             assert (result.stdout, result.data) == (f"{number}\n", number)
 
 
+@pytest.mark.req("P-008")
 @pytest.mark.timeout(300)
 async def test_no_figure_is_lost() -> None:
     async with moonpool.session(environment="data") as s:

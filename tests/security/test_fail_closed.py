@@ -80,6 +80,7 @@ COMMANDS = [
 ]
 
 
+@pytest.mark.req("I-006", "P-035")
 @pytest.mark.parametrize("command", COMMANDS)
 @pytest.mark.parametrize(("lack", "remedy"), LACKS)
 def test_no_command_runs_or_serves_where_code_cannot_be_isolated(

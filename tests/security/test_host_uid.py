@@ -32,6 +32,7 @@ def test_root_gives_each_outer_sandbox_a_uid_of_its_own(tmp_path: Path) -> None:
         uids.give_back(who)
 
 
+@pytest.mark.req("P-035")
 @pytest.mark.claim("C-ID-1")
 def test_ordinary_user_serves_one_tenant() -> None:
     identities = Identities(own_uid=1000)

@@ -301,6 +301,7 @@ async def test_half_a_surrogate_pair_is_answered_and_the_session_goes_on() -> No
 # --- output, time, terminals
 
 
+@pytest.mark.req("P-009")
 @pytest.mark.claim("C-LIM-7")
 @pytest.mark.parametrize("stream", [1, pytest.param(2, marks=pytest.mark.slow)])
 async def test_a_flood_of_output_is_ended_and_the_host_stays_small(stream: int) -> None:
@@ -314,6 +315,7 @@ async def test_a_flood_of_output_is_ended_and_the_host_stays_small(stream: int) 
     assert grown < 128 * 1024 * 1024
 
 
+@pytest.mark.req("P-004")
 @pytest.mark.claim("C-LIM-7", "C-END-1")
 async def test_code_that_ignores_its_interrupt_is_killed_and_confirmed_dead() -> None:
     stubborn = "import os, signal\nsignal.signal(signal.SIGINT, signal.SIG_IGN)\nos.fork()\nwhile True: signal.pause()"

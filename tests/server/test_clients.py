@@ -46,6 +46,7 @@ def test_the_transcript_is_as_recorded(servers: Path, version: str) -> None:
     assert spoken == (GOLDENS / f"{version}.txt").read_text(encoding="utf-8").splitlines()
 
 
+@pytest.mark.req("P-034")
 @pytest.mark.anyio
 @pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
 @pytest.mark.slow
@@ -95,6 +96,7 @@ async def test_a_call_that_the_sdk_gives_up_in_the_modern_era_is_cancelled(serve
             assert result.structured_content == {"ok": True, "data": 1}
 
 
+@pytest.mark.req("P-034", "P-001")
 @pytest.mark.slow
 def test_the_sdk_of_the_1_x_line_does_the_same(servers: Path) -> None:
     script = SERVE.with_name("clients") / "old_sdk.py"

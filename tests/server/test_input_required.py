@@ -168,6 +168,7 @@ def test_progress_and_cancellation_reach_the_repeat(client: ModernClient) -> Non
     assert client.finish("result = x", session="stop")["data"] == 1
 
 
+@pytest.mark.req("P-037")
 def test_a_call_nobody_comes_back_for_ends_denied(config: Path) -> None:
     code = CALL + "\nopen('/tmp/unused', 'w')"
     with RawClient(config, approve="ask", MOONPOOL_APPROVAL_EXPIRY_S="1") as wire:

@@ -66,6 +66,7 @@ def leave(client: RawClient) -> None:
     client.process.stdin.close()
 
 
+@pytest.mark.req("P-036")
 @pytest.mark.parametrize("yes", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_a_run_in_the_queue_outlives_its_client(config: Path, queue: Approvals, yes: bool) -> None:
     with RawClient(config, approve="queue", EOF_GRACE_S="0.5") as client:
@@ -155,6 +156,7 @@ def test_what_is_kept_of_it_tells_no_secret(tmp_path: Path, queue: Approvals) ->
     assert leaks({"kept": kept, "log": told}, [canary]) == []
 
 
+@pytest.mark.req("I-092")
 def test_a_signal_ends_it_and_its_question(config: Path, queue: Approvals) -> None:
     with RawClient(config, approve="queue", EOF_GRACE_S="0.5") as client:
         client.handshake()

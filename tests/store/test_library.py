@@ -57,7 +57,7 @@ def test_folders_and_files_are_for_their_owner_only(tmp_path: Path) -> None:
 def test_a_name_that_is_taken_is_replaced_only_on_demand(tmp_path: Path) -> None:
     store = LibraryStore(tmp_path)
     store.save(action("a"))
-    with pytest.raises(InputError, match="is there already; --replace"):
+    with pytest.raises(InputError, match="exists already; --replace"):
         store.save(action("a", b"other"))
     assert store.save(action("a", b"other"), replace=True) == action("a")
     assert store.load().sources == (action("a", b"other"),)
@@ -164,7 +164,7 @@ def test_a_damaged_entry_can_be_removed_and_replaced(tmp_path: Path) -> None:
     for name in ("a", "b"):
         store.save(action(name))
         (tmp_path / "actions" / f"{name}.json").write_bytes(b"nonsense")
-    with pytest.raises(InputError, match="is there already"):
+    with pytest.raises(InputError, match="exists already"):
         store.save(action("a"))
     assert store.save(action("a"), replace=True) is None
     assert store.remove("action", "b") is None

@@ -22,7 +22,7 @@ async def failure(srv: Upstream, name: str = "echo", timeout_s: float = 20) -> U
     return caught.value
 
 
-@pytest.mark.req("X-12")
+@pytest.mark.req("X-12", "I-019")
 @pytest.mark.parametrize("path", ["/mcp", "/stateful", "/sse", "/only-sse"])
 async def test_a_url_without_a_type_finds_its_transport(path: str, echo_http: HttpServer) -> None:
     with anyio.fail_after(30):
@@ -31,7 +31,7 @@ async def test_a_url_without_a_type_finds_its_transport(path: str, echo_http: Ht
     assert result["structuredContent"] == {"a": 1}
 
 
-@pytest.mark.req("X-12")
+@pytest.mark.req("X-12", "I-019")
 @pytest.mark.parametrize(("path", "kind"), [("/sse", "http"), ("/stateful", "sse")])
 async def test_an_explicit_type_is_not_second_guessed(path: str, kind: str, echo_http: HttpServer) -> None:
     with anyio.fail_after(30):

@@ -17,7 +17,7 @@ from upstreams.peers import HttpServer, command, raw, upstream
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.req("D-001", "D-049", "D-050", "D-051")
+@pytest.mark.req("D-001", "D-049", "D-050", "D-051", "P-032")
 async def test_all_pages_are_read_with_their_cursors_unchanged() -> None:
     with anyio.fail_after(30):
         async with upstream(raw("pages")) as srv:

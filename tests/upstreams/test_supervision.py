@@ -168,6 +168,7 @@ async def test_a_server_that_comes_up_and_goes_again_is_not_started_without_end(
     assert starts.read_text(encoding="utf-8").count("started") == 2
 
 
+@pytest.mark.req("P-001")
 def test_importing_the_room_does_not_import_the_sdk() -> None:
     code = "import sys, moonpool.upstreams, moonpool.configuration.servers; print('mcp' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)

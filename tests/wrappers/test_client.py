@@ -108,6 +108,7 @@ def test_a_missing_tool_or_server_is_answered_with_what_there_is(trees: Any) -> 
         exec("from servers.sheets import nope")  # noqa: S102
 
 
+@pytest.mark.req("P-024")
 def test_tools_that_differ_in_case_only_are_both_called(bridge: Bridge, trees: Any) -> None:
     trees("names")
     from servers import my_server_ae348b as server  # pyright: ignore[reportMissingImports]
@@ -119,7 +120,7 @@ def test_tools_that_differ_in_case_only_are_both_called(bridge: Bridge, trees: A
     assert [call[1] for call in bridge.calls] == ["getUser", "GetUser", "getuser"]
 
 
-@pytest.mark.req("H-042")
+@pytest.mark.req("H-042", "I-014", "P-033")
 def test_ipyboxs_image_search_sample_runs(bridge: Bridge, trees: Any) -> None:
     trees("ipybox")
     item = {"title": "t", "properties": {"url": "u", "extra": 1}}
@@ -133,7 +134,7 @@ def test_ipyboxs_image_search_sample_runs(bridge: Bridge, trees: Any) -> None:
     assert bridge.calls == [("brave_search", "brave_image_search", {"query": "neural topic models", "count": 3})]
 
 
-@pytest.mark.req("X-11")
+@pytest.mark.req("X-11", "I-015", "I-017")
 def test_ipyboxs_github_sample_runs(bridge: Bridge, trees: Any) -> None:
     trees("ipybox")
     from mcptools.github import search_repositories  # pyright: ignore[reportMissingImports]
@@ -144,6 +145,7 @@ def test_ipyboxs_github_sample_runs(bridge: Bridge, trees: Any) -> None:
     assert bridge.calls == [("github", "search_repositories", {"query": "q", "sort": "stars", "perPage": 10})] * 2
 
 
+@pytest.mark.req("P-016")
 @pytest.mark.anyio
 async def test_an_empty_structured_result_is_a_result(bridge: Bridge, trees: Any) -> None:
     trees("ipybox")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-@pytest.mark.req("H-013")
+@pytest.mark.req("H-013", "I-017")
 @pytest.mark.parametrize("case", CASES)
 def test_rendered_files_equal_the_golden_ones(case: str) -> None:
     assert render_case(case) == read_golden(case)

@@ -54,7 +54,7 @@ def test_a_picture_in_a_description_is_left_out() -> None:
     assert not any(b"QUJDQUJD" in content for content in files.values())
 
 
-@pytest.mark.req("F-013", "F-018")
+@pytest.mark.req("F-013", "F-018", "P-031")
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(text=hostile_texts, name=hostile_texts, value=hostile_texts)
 def test_no_text_becomes_code(text: str, name: str, value: str) -> None:

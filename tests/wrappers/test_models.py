@@ -48,7 +48,7 @@ class Params(Model):
 FULL = {"query": "q", "a-b": None, "from": "x", "extra": [1], "target": {"kind": "db", "page_id": "p", "more": 1}}
 
 
-@pytest.mark.req("H-095")
+@pytest.mark.req("H-095", "I-017", "P-027", "P-029")
 def test_what_is_sent_is_what_was_given() -> None:
     assert to_wire(Params(FULL)) == FULL
     assert to_wire(Params(query="q", a_b=None, from_="x", extra=[1], target=FULL["target"])) == FULL
@@ -57,6 +57,7 @@ def test_what_is_sent_is_what_was_given() -> None:
     assert to_wire(Params.model_validate(Params(FULL))) == FULL
 
 
+@pytest.mark.req("I-017", "P-027")
 def test_unset_members_read_as_their_default_and_are_not_sent() -> None:
     params = Params(query="q", a_b=1)
     assert (params.limit, params.from_, params.tags) == (30, None, [])
@@ -76,6 +77,7 @@ def test_nested_models_are_told_apart_by_their_constants() -> None:
     assert Params({**FULL, "unknown": {"a": 1}}).unknown == {"a": 1}
 
 
+@pytest.mark.req("I-013")
 def test_dump_follows_pydantics_spelling() -> None:
     params = Params(query="q", a_b=1, extra=None, root=Node(name="n"))
     assert params.model_dump(exclude_unset=True) == {"query": "q", "a_b": 1, "extra": None, "root": {"name": "n"}}

@@ -38,7 +38,25 @@ def tree_of(source: str) -> WrapperTree:
     return render_tree(manifest_of(source))
 
 
-@pytest.mark.req("H-012", "H-014", "H-016", "H-017", "H-037", "H-039", "H-040", "H-075", "H-089", "H-095")
+@pytest.mark.req(
+    "H-012",
+    "H-014",
+    "H-016",
+    "H-017",
+    "H-037",
+    "H-039",
+    "H-040",
+    "H-075",
+    "H-089",
+    "H-095",
+    "P-024",
+    "P-025",
+    "P-026",
+    "P-027",
+    "P-028",
+    "P-029",
+    "P-030",
+)
 @pytest.mark.parametrize("source", _ROUND_TRIPS)
 def test_every_tool_is_called_with_the_arguments_given(source: str, tmp_path: Path) -> None:
     tree = tree_of(source)

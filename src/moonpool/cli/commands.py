@@ -5,6 +5,8 @@ A command's function returns its exit code; None is 0. `main` handles errors.
 
 from __future__ import annotations
 
+import sys
+from contextlib import contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +17,7 @@ from moonpool.cli.exit_codes import EXIT_INTERRUPTED
 from moonpool.cli.importing import no_collection
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Generator, Mapping
 
     from click.shell_completion import CompletionItem
 
@@ -69,14 +71,24 @@ class CommandIndex(_Group):
         """Import the command `name`: its module's member of that name, or the module's group `app`."""
         with no_collection():
             module = import_module(f"moonpool.cli.{self._modules[name]}")
+        if "logging" in sys.modules:
+            from moonpool.cli.log_lines import log_as_remarks
+
+            log_as_remarks()
         found = getattr(module, "app", None) or getattr(module, name)
         assert isinstance(found, click.Command)
         return found
 
+    def make_context(self, *args: Any, **options: Any) -> click.Context:
+        """Raises InputError for an option that there is not."""
+        with _usage_as_input():
+            return super().make_context(*args, **options)
+
     def invoke(self, ctx: click.Context) -> Any:
-        """See click, which would end an interrupted command like one that was answered with no."""
+        """See click, which would end an interrupted command like one that was answered with no. Raises InputError."""
         try:
-            return super().invoke(ctx)
+            with _usage_as_input():
+                return super().invoke(ctx)
         except (KeyboardInterrupt, click.Abort) as end:  # a prompt of click's makes an Abort of both Ctrl-C and Ctrl-D
             if isinstance(end, click.Abort) and not isinstance(end.__context__, KeyboardInterrupt):
                 raise
@@ -86,6 +98,22 @@ class CommandIndex(_Group):
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         name, command, rest = super().resolve_command(ctx, args)
         return name, None if name is None or command is None else self.load(name), rest
+
+
+@contextmanager
+def _usage_as_input() -> Generator[None]:
+    """What click refuses of a command line is an error like any other, with a code."""
+    try:
+        yield
+    except click.exceptions.NoArgsIsHelpError:
+        raise
+    except click.UsageError as error:
+        from moonpool.core.errors import InputError
+
+        said = error.format_message().rstrip(".")
+        place = error.ctx.command_path if error.ctx is not None else "moonpool"
+        see = " See" if said.endswith("?") else "; see"
+        raise InputError(f"{said[:1].lower()}{said[1:]}{see} `{place} --help`") from None
 
 
 def command_group(help_: str) -> click.Group:

@@ -125,7 +125,7 @@ def change_permission(permission: Permission, names: Sequence[str], when: Sequen
     for one in named:
         with_such = f" with arguments where {', '.join(when)}" if when else ""
         say(f"{_WORDS[permission]} {one.server_id}.{one.globs[0]}{with_such} in {path.absolute()}{_matched(one)}")
-    say("what runs already keeps the rules it was started with")
+    say("processes that are already running keep the rules they were started with")
     otherwise = list(_anyhow(permission, named, path) if when else _otherwise(permission, named, path))
     for line in otherwise[:_REMARKS_MAX]:
         remark(f"{on_one_line(line)}")

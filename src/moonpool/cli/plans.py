@@ -119,6 +119,8 @@ def _opened() -> Generator[Plans]:
 def _report(answered: StoredPlan, *, as_json: bool) -> int:
     told = f"{answered.state} {answered.plan.plan_id}: {counted(len(answered.plan.calls), 'call')}"
     click.echo(json.dumps(_json(answered)) if as_json else told)
+    if answered.state is PlanState.APPROVED:
+        remark(f"to run it: moonpool run FILE --plan {answered.plan.plan_id}, with the same code and options")
     return EXIT_OK
 
 
@@ -139,7 +141,7 @@ def _frame(one: StoredPlan, *, full: bool) -> str:
     told = [
         f"whose: {visible(plan.principal, _NAME_CHARS_MAX)}",
         f"code: {plan.code_digest} ({plan.language})",
-        f"rehearsed as: {plan.run_id}",
+        f"dry run: {plan.run_id}",
         *([f"cannot be approved: {visible(plan.problem, PLAN_CHARS_MAX)}"] if plan.problem else []),
         *(visible(line, PLAN_CHARS_MAX) for line in plan_lines(plan, whole=full)),
     ]

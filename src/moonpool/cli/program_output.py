@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import logging
 import os
 import queue
 import threading
@@ -22,7 +21,7 @@ from moonpool.cli.standard_streams import write_all
 from moonpool.core.phrases import on_one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator
+    from collections.abc import Generator
     from enum import IntEnum
 
 _STDERR = 2
@@ -114,32 +113,3 @@ class ProgramOutput:
             with self._writing:
                 if self._may_write.is_set():
                     return write_all(self._fd, data)
-
-
-class _LogLines(logging.Handler):
-    def __init__(self, say: Callable[[str], None]) -> None:
-        super().__init__(logging.WARNING)
-        self._say = say
-
-    def emit(self, record: logging.LogRecord) -> None:
-        kind = record.exc_info[0] if record.exc_info else None
-        try:
-            text = record.getMessage()
-        except Exception:  # noqa: BLE001  an error in logging must not end the work that is logged
-            text = f"a line of {record.name} cannot be shown"
-        self._say(text + (f" ({kind.__name__})" if kind is not None else ""))
-
-
-@contextmanager
-def log_among(say: Callable[[str], None]) -> Generator[None]:
-    """Pass log records inside the block to `say`, one line each.
-
-    SECURITY: a warning may quote a server at a time that the server chooses. Written directly to the terminal it could
-    imitate a question below an open one. A traceback may hold values, so only the exception's type is shown.
-    """
-    lines = _LogLines(say)
-    logging.getLogger().addHandler(lines)
-    try:
-        yield
-    finally:
-        logging.getLogger().removeHandler(lines)

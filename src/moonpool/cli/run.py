@@ -19,7 +19,8 @@ from moonpool.cli.code_source import read_code
 from moonpool.cli.commands import allow_network_option, command, config_option
 from moonpool.cli.config_choice import allowed_network, data_folder
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNUSABLE
-from moonpool.cli.program_output import ProgramOutput, log_among
+from moonpool.cli.log_lines import log_among
+from moonpool.cli.program_output import ProgramOutput
 from moonpool.cli.run_order import RunFiles, RunOrder, RunParts
 from moonpool.cli.standard_streams import claim_stdout, sentence_and_code, write_all
 from moonpool.core.errors import InputError
@@ -90,7 +91,7 @@ class _Answer:
     "--placeholders",
     type=Path,
     metavar="FILE",
-    help="What a rehearsal answers calls with (TOML): `server.tool` = result.",
+    help="What a dry run answers calls with (TOML): `server.tool` = result.",
 )
 @click.option("--json", "as_json", is_flag=True, help="The JSON line on a terminal, too.")
 def run(**given: Any) -> int:
@@ -170,7 +171,7 @@ def _placeholders(order: RunOrder) -> Mapping[str, JsonValue]:
     if order.placeholders is None:
         return {}
     if "dry_run" not in given and "plan_first" not in given:
-        raise InputError("--placeholders answers the calls of a rehearsal; give --dry-run or --plan-first with it")
+        raise InputError("--placeholders answers the calls of a dry run; give --dry-run or --plan-first with it")
     from moonpool.pipeline.placeholder_file import load_placeholders
 
     return load_placeholders(order.placeholders)

@@ -73,7 +73,7 @@ class _Lines:
         if count := metrics.get("tool_calls"):
             self._put("calls", [f"{count:,}{': ' if called else ''}{_names(called)}"])
         if metrics.get("dry_run"):
-            self._put("plan", [f"a rehearsal; calls planned and not made: {metrics.get('planned_calls', 0):,}"])
+            self._put("plan", [f"a dry run; calls planned and not made: {metrics.get('planned_calls', 0):,}"])
         self._list("failed", result.get("failed_calls"), _failure, tone="red")
         self._list("files", result.get("files"), _file, more=result.get("more_files"))
         self._put(*_end(envelope), tone="green" if result["ok"] else "red")

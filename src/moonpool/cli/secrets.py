@@ -40,8 +40,11 @@ def set_(name: str) -> int:
 @app.command("list")
 def list_() -> int:
     """List the names, never the values."""
-    for name in secret_store(os.environ).names(SECRET_KIND):
+    names = list(secret_store(os.environ).names(SECRET_KIND))
+    for name in names:
         click.echo(name)
+    if not names:
+        remark("no secrets are stored; `moonpool secrets set NAME` stores one")
     return EXIT_OK
 
 

@@ -206,7 +206,7 @@ def _files(session: str) -> RemoteFiles:
         connection = folder.connect(name)
         if connection is None:
             known = ", ".join(folder.names()) or "none"
-            raise InputError(f"there is no session {name!r}; known: {known}; `moonpool run --session` starts one")
+            raise InputError(f"there is no session {name!r}; known: {known}; `moonpool run --session NAME` starts one")
         return connection
 
     return RemoteFiles(connect)

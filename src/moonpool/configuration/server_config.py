@@ -124,6 +124,8 @@ class McpConfig:
     disabled: tuple[str, ...] = ()
     left_out: Mapping[str, ServerLeftOutError] = field(default_factory=dict[str, ServerLeftOutError])
     """Servers whose entries cannot be used. Nothing of them is known: neither tools, nor rules, nor secrets."""
+    other_secrets: frozenset[str] = field(default=frozenset(), repr=False)
+    """Secrets of the application that no server has."""
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -131,7 +133,7 @@ class McpConfig:
 
     @property
     def secrets(self) -> frozenset[str]:
-        return frozenset[str]().union(*(server.secrets for server in self.servers))
+        return self.other_secrets.union(*(server.secrets for server in self.servers))
 
     def find(self, server_id: str) -> ServerConfig | None:
         return next((server for server in self.servers if server.server_id == server_id), None)

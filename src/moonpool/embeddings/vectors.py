@@ -62,7 +62,7 @@ class ToolVectors:
         return self.model.bonus_share
 
     def to_tools(self, query: str) -> Sequence[float]:
-        return (self.rows @ self.model.embed([query])[0]).tolist()
+        return (self.rows @ self.model.embed([query])[0]).tolist() if len(self.rows) else []
 
 
 class VectorCache:

@@ -39,7 +39,7 @@ def error_of(outcome: ExecutionOutcome, spec: ExecutionSpec, exceeded: str = "")
     suffix = f"; the {what} of this session are lost" if lost else ""
     if outcome.forced is not None and not _violated(outcome):
         if outcome.forced == "plan":
-            remedy = "nothing was sent; rehearse again and have the new plan approved"
+            remedy = "nothing was sent; make another dry run and have its plan approved"
             return ExecutionError(type="PlanExceeded", message=f"{exceeded}; {remedy}{suffix}")
         return _forced_error(outcome.forced, spec, suffix)
     if outcome.done is not None:

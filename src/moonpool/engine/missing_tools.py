@@ -35,7 +35,10 @@ def remarks_on(snapshot: ToolSnapshot, *, briefly: bool = False) -> list[str]:
     """One sentence per server that has a problem; `briefly`: one for all whose tools are missing."""
     missing = [missing_server(problem) for problem in snapshot.problems.values()]
     if briefly and missing:
-        missing = [on_one_line(f"without {', '.join(snapshot.problems)}; `moonpool tools list` says why")]
+        names = ", ".join(snapshot.problems)
+        missing = [
+            on_one_line(f"the tools of {names} are missing; `moonpool tools list`, with the same --config, says why")
+        ]
     held = sorted(f"{server_id}.{name}" for server_id, name in snapshot.manifest.held)
     paused = [f"{held[0]} is paused, because its server changed it{_and(len(held) - 1)}"] if held else []
     return [

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import uuid4
 
+from moonpool.configuration.secrets import secrets_in_arguments
 from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest
 from moonpool.sdk import events
 from moonpool.sdk.results import Result
@@ -59,7 +60,9 @@ class KernelSession:
 
     def __init__(self, options: SessionOptions, kernel_env: Mapping[str, str], images_dir: Path, init_s: float) -> None:
         """`init_s`: how long its start may take once its environment is there."""
-        self._session = Session(options)
+        # SECURITY: variables that are secrets, by name or look, are redacted as the servers' are.
+        secrets = secrets_in_arguments(f"{name}={value}" for name, value in kernel_env.items())
+        self._session = Session(replace(options, secrets=frozenset(secrets)))
         self._variables, self._images_dir, self._init_s = {**_QUIET, **kernel_env}, images_dir, init_s
         self._prepared = False
         self._running: set[asyncio.Event] = set()  # set to cancel the execution
@@ -125,11 +128,13 @@ class KernelSession:
         raised = error.message in result.stderr  # by the code: an exception of that name
         if error.type in _NO_RESULT and not raised and result.exit_code == 1:
             return  # a variable `result` of any type is fine here
-        if _LOST in error.message or error.type == "SandboxError":
+        lost = _LOST in error.message
+        if lost or error.type == "SandboxError":
             self._prepared = False
         if error.type == "Timeout" and not raised:
             limit = "" if timeout is None else f" of {timeout:.2f}s"
-            raise TimeoutError(f"Code execution exceeded timeout{limit} (approval wait excluded).")
+            left = f"; {_LOST}" if lost else ""  # code that cannot be interrupted is killed
+            raise TimeoutError(f"Code execution exceeded timeout{limit} (approval wait excluded){left}.")
         raise ExecutionError(f"{error.type}: {error.message}\n{result.stderr}")
 
     async def _result(self, result: Result, text: _Text) -> ExecutionResult:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from moonpool.policy import CallFacts
 
 _ARGUMENTS_CHARS_MAX: Final = 300
-_REMEDY: Final = "rehearse again and have the new plan approved"
+_REMEDY: Final = "make another dry run and have its plan approved"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -124,7 +124,7 @@ class PlanWatch:
         same = [one for one in self.plan.calls if (one.server_id, one.tool_name) == name]
         left = [one for one in same if one.number in self._left]
         if any(one.tool_digest != call.tool_digest for one in left):
-            return "its server has changed the tool since the rehearsal"
+            return "its server has changed the tool since the dry run"
         if left:
             shown = clip(left[0].arguments, _ARGUMENTS_CHARS_MAX)
             return f"the nearest is call {left[0].number} of the plan, with other arguments: {shown}"

@@ -10,12 +10,12 @@ import asyncio
 import itertools
 import os
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from moonpool.bootstrap import open_engine, open_tenant
 from moonpool.configuration.policies import policy_in_force
-from moonpool.configuration.server_config import resolved_key
+from moonpool.configuration.server_config import McpConfig, resolved_key
 from moonpool.core.errors import InputError
 from moonpool.core.json import digest_json
 from moonpool.features.approvals.events import EventApprover
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
     from moonpool.bootstrap import Engine, Tenant
-    from moonpool.configuration.servers import McpConfig
     from moonpool.pipeline.approval import Approver
     from moonpool.policy import Policy
     from moonpool.sdk.options import SessionOptions
@@ -116,6 +115,8 @@ async def tenant_for(options: SessionOptions) -> AsyncGenerator[OpenTenant]:
     environ = dict(os.environ)
     settings = await asyncio.to_thread(options.settings, environ)
     config = await asyncio.to_thread(options.config, environ)
+    if options.secrets:
+        config = replace(config or McpConfig(source="the session"), other_secrets=options.secrets)
     how = options.approve if isinstance(options.approve, str) else "events"
     policy = await asyncio.to_thread(policy_in_force, settings, config)  # as its file is now
     key = (settings, policy.digest, _digest(config), how, _values(environ), options.apart)
@@ -174,7 +175,11 @@ def _terminal(stack: AsyncExitStack, engine: Engine) -> Approver:
 
 def _digest(config: McpConfig | None) -> str:
     """Which servers these are, with their values and rules."""
-    return "" if config is None else digest_json([repr(config), *map(resolved_key, config.servers)])
+    return (
+        ""
+        if config is None
+        else digest_json([repr(config), repr(sorted(config.other_secrets)), *map(resolved_key, config.servers)])
+    )
 
 
 def _values(environ: Mapping[str, str]) -> Hashable:

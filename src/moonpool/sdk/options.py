@@ -106,6 +106,8 @@ class SessionOptions:
     packages: str | Sequence[str] | None = None
     apart: Hashable = None
     """Servers' processes are shared only by sessions for which this is equal."""
+    secrets: frozenset[str] = frozenset()
+    """Values that are redacted, besides those of the servers."""
 
     def check(self) -> None:
         """Raise InputError for what cannot be meant, before anything is opened."""

@@ -210,7 +210,7 @@ def choose(found: Iterable[ToolDiff], name: str, servers: Iterable[str]) -> tupl
         names = ", ".join(dict.fromkeys(f"{diff.server_id}.{diff.tool_name}" for diff in diffs[:5]))
         raise InputError(f"no open change of {clip(name, 120)!r}; there are some of {clip(names, 400)}")
     known = ", ".join(sorted(servers))
-    raise InputError(f"no tool of {clip(known, 300) or 'any server'} has an open change; nothing is to be accepted")
+    raise InputError(f"no tool of {clip(known, 300) or 'any server'} has an open change, so there is nothing to accept")
 
 
 def check_shown(diffs: Sequence[ToolDiff], shown: str) -> None:

@@ -141,7 +141,7 @@ class LibraryStore:
             path = self._path(source.kind, source.name)
             before = next((one for one in same_kind if one.name == source.name), None)
             if not replace and os.path.lexists(path):
-                raise InputError(f"{source.kind} {source.name!r} is there already; --replace puts this in its place")
+                raise InputError(f"{source.kind} {source.name!r} exists already; --replace replaces it")
             if reason := clash(source.kind, source.name, [one.name for one in same_kind]):
                 raise InputError(f"{source.kind} {source.name!r} cannot be kept: {reason}; choose another name")
             if before is None and len(self._names(source.kind)) >= ENTRIES_MAX:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from moonpool.pipeline.call_state import CallContext
     from moonpool.pipeline.dry_run import Rehearsal
 
-WARNING: Final = "a dry run: no call of the plan was made, and the result may rest on placeholders"
+WARNING: Final = "a dry run: no call of the plan was made, and the result may depend on placeholders"
 _SHOWN_EFFECTS_MAX: Final = 50
 _SHOWN_ARGUMENTS_CHARS_MAX: Final = 200
 
@@ -32,7 +32,7 @@ def plan_of(rehearsal: Rehearsal, context: CallContext, *, policy_digest: str, e
     identity = context.identity
     problem = rehearsal.problem
     if not problem and error is not None:
-        problem = f"the rehearsal failed ({error.type}), so the list may not be whole; declare placeholders that fit"
+        problem = f"the dry run failed ({error.type}), so the list may be incomplete; declare placeholders that fit"
     return Plan(
         plan_id=new_plan_id(),
         run_id=identity.run_id,
@@ -75,7 +75,7 @@ def plan_question(plan: Plan, run_id: str) -> ApprovalRequest:
         tool_name=PLAN,
         arguments="\n".join(plan_lines(plan)),
         arguments_digest=plan.digest,
-        reason=f"the code was rehearsed as {plan.plan_id} and wants to make {counted(len(plan.calls), 'call')}",
+        reason=f"the dry run made {plan.plan_id}; the code wants to make {counted(len(plan.calls), 'call')}",
         remedy=f"approve the plan: moonpool plans approve {plan.plan_id}",
         human_only=plan.human_only,
         session_id=plan.session_id,
@@ -170,7 +170,7 @@ async def plan_first(
     plan = rehearsal.extras.get("plan")
     if not isinstance(plan, dict) or not isinstance(plan_id := plan.get("plan_id"), str) or plan.get("problem"):
         return rehearsal
-    say(f"rehearsed as {plan_id}: {_planned_calls(rehearsal)} to approve")
+    say(f"the dry run made {plan_id}: {_planned_calls(rehearsal)} to approve")
     return await run(plan_id)
 
 

@@ -85,7 +85,7 @@ class Plans:
         stored = self.find(plan_id)
         plan = stored.plan
         if stored.state is not PlanState.WAITING:
-            raise PlanError(f"plan {plan.plan_id} cannot be answered: it is {stored.state}; rehearse again")
+            raise PlanError(f"plan {plan.plan_id} cannot be answered: it is {stored.state}; make another dry run")
         if plan.problem:
             raise PlanError(f"plan {plan.plan_id} cannot be approved: {plan.problem}")
         if plan.human_only and not answerer.person:
@@ -130,7 +130,7 @@ class Plans:
         if plan.principal != caller_grant.principal:
             raise PlanError(f"there is no plan {plan_id[:80]!r}; `moonpool plans list` shows those")
         if problem := _other(plan, caller_grant, code, language):
-            raise PlanError(f"plan {plan.plan_id} was made for {problem}; rehearse again with a dry run")
+            raise PlanError(f"plan {plan.plan_id} was made for {problem}; make another dry run")
         if stored.state is PlanState.WAITING:
             stored = await self._ask(plan, caller_grant.approvals, run_id)
         await asyncio.to_thread(self._store.take, plan, Delivery(_record_of(plan, "used", ""), self._record))
@@ -177,7 +177,7 @@ class Plans:
                         return stored
                     if stored is None or stored.state is not PlanState.WAITING:
                         became = "gone" if stored is None else stored.state
-                        raise PlanError(f"plan {plan.plan_id} is {became}; rehearse again with a dry run")
+                        raise PlanError(f"plan {plan.plan_id} is {became}; make another dry run")
             return asking.result()
         finally:
             asking.cancel()  # the question is withdrawn before this returns

@@ -199,7 +199,7 @@ class PlanStore:
         is_now = "it is no longer there"
         if row is not None:
             is_now = f"it is {row[0]}" if row[3] else "its last change is not on record yet"
-        raise PlanError(f"plan {plan.plan_id} cannot be {what}: {is_now}; rehearse again with --dry-run")
+        raise PlanError(f"plan {plan.plan_id} cannot be {what}: {is_now}; make another dry run (--dry-run)")
 
     def _stored(self, row: tuple[Any, ...]) -> StoredPlan:
         try:

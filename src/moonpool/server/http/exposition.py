@@ -67,9 +67,7 @@ class _Figures:
         if exposed.configuration is not None:
             tools, uncounted = exposed.configuration.tools, exposed.configuration.uncounted
             yield _gauge("moonpool_tools", "Tools that are configured, known and counted.", (_NO_LABELS, tools))
-            yield _gauge(
-                "moonpool_tools_uncounted", "Tools that are not in the figures of tokens yet.", (_NO_LABELS, uncounted)
-            )
+            yield _gauge("moonpool_tools_uncounted", "Tools whose tokens are not counted yet.", (_NO_LABELS, uncounted))
         yield from _token_gauges(tuple(_sides(exposed)))
         if exposed.pool is not None:
             yield from _pool_metrics(exposed.pool)
@@ -121,11 +119,11 @@ def _token_gauges(sides: Sequence[_Tokens]) -> Iterator[Metric]:
     shown = [({"of": side.of, "kind": kind}, tokens) for side in sides for kind, tokens in side.by_kind.items()]
     yield _gauge("moonpool_tokens_shown", "Tokens of what models are shown of the tools instead.", *shown)
     saved = [({"of": side.of}, side.saved) for side in sides]
-    yield _gauge("moonpool_tokens_saved", "The difference; below 0 where more was shown.", *saved)
+    yield _gauge("moonpool_tokens_saved", "Upfront minus shown; negative where more was shown.", *saved)
     asked = [(side, {"of": side.of}, side.connections) for side in sides if side.connections is not None]
     per_task = [(of, round(side.on_demand / max(1, side.executions), 1)) for side, of, _ in asked]
     yield _gauge("moonpool_tokens_per_task", "Tokens of searches and definitions per execution.", *per_task)
-    yield _gauge("moonpool_connections", "Connections of models.", *((of, count) for _, of, count in asked))
+    yield _gauge("moonpool_connections", "Connections of MCP clients.", *((of, count) for _, of, count in asked))
     executions = [(of, side.executions) for side, of, _ in asked]
     yield _gauge("moonpool_executions", "Executions that models asked for over these connections.", *executions)
 
@@ -133,7 +131,7 @@ def _token_gauges(sides: Sequence[_Tokens]) -> Iterator[Metric]:
 def _pool_metrics(pool: PoolGauges) -> Iterator[Metric]:
     states = [({"state": name}, getattr(pool, name)) for name in ("alive", "ready", "opening")]
     yield _gauge("moonpool_sandboxes", "Sandboxes of this process; those in use are ready no more.", *states)
-    yield _gauge("moonpool_callers_waiting", "Callers that wait for a sandbox.", (_NO_LABELS, pool.waiting))
+    yield _gauge("moonpool_callers_waiting", "Callers that are waiting for a sandbox.", (_NO_LABELS, pool.waiting))
     refused = _metric("moonpool_callers_refused", "counter", "Callers that were told to retry later.")
     refused.add_sample("moonpool_callers_refused_total", {}, pool.refused)
     yield refused
@@ -141,9 +139,13 @@ def _pool_metrics(pool: PoolGauges) -> Iterator[Metric]:
 
 def _summaries(recorded: Measures) -> Iterator[Metric]:
     for name, help_, times in (
-        ("moonpool_drift_update_seconds", "From notice of a changed list to its new wrappers.", recorded.updates),
-        ("moonpool_drift_unseen_seconds", "The most that changed lists stood unseen.", recorded.unseen),
-        ("moonpool_sandbox_overhead_seconds", "What Moonpool itself took of an execution.", recorded.overhead),
+        (
+            "moonpool_drift_update_seconds",
+            "Time from learning of a changed list until its new wrappers are there.",
+            recorded.updates,
+        ),
+        ("moonpool_drift_unseen_seconds", "Longest time that a changed list may have been unnoticed.", recorded.unseen),
+        ("moonpool_sandbox_overhead_seconds", "Time of an execution that Moonpool itself took.", recorded.overhead),
     ):
         yield _summary(name, help_, (_NO_LABELS, times))
     spans = [({"span": name}, times) for name, times in recorded.spans]
