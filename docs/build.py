@@ -21,7 +21,8 @@ API_PAGE = ROOT / "docs" / "reference" / "python-api.md"
 _GROUPS = {
     "Open and run": ("session", "run", "Session", "Stream", "Files", "Tools", "Limits"),
     "Events": (
-        "Output", "ToolCallStarted", "ToolCallEnded", "Progress", "ApprovalRequest", "ServerQuestion", "Display",
+        "Output", "ToolCallStarted", "ToolCallEnded", "Progress", "CallEventsDropped", "ApprovalRequest",
+        "ServerQuestion", "Display",
     ),
     "Results": ("Result", "ExecutionError", "File", "FileEntry", "Tool", "Usage"),
     "Checkpoints": ("Checkpoint", "Undone", "UndoneCall", "CheckpointError"),

@@ -22,7 +22,15 @@ if TYPE_CHECKING:
     from moonpool.engine.files.service import FileEntry
     from moonpool.features.approvals.model import ApprovalAnswerError
     from moonpool.sdk.checkpoints import Undone, UndoneCall
-    from moonpool.sdk.events import ApprovalRequest, Output, Progress, ServerQuestion, ToolCallEnded, ToolCallStarted
+    from moonpool.sdk.events import (
+        ApprovalRequest,
+        CallEventsDropped,
+        Output,
+        Progress,
+        ServerQuestion,
+        ToolCallEnded,
+        ToolCallStarted,
+    )
     from moonpool.sdk.options import Limits
     from moonpool.sdk.results import Display, ExecutionFailedError, File, Result, Usage
     from moonpool.sdk.session import Event, Files, Session, Stream, Tools, run, session
@@ -33,6 +41,7 @@ __version__ = VERSION
 _HOMES = {
     "ApprovalAnswerError": "features.approvals.model",
     "ApprovalRequest": "sdk.events",
+    "CallEventsDropped": "sdk.events",
     "Checkpoint": "engine.branches",
     "CheckpointError": "engine.branches",
     "ConfigError": "core.errors",
@@ -70,6 +79,7 @@ _HOMES = {
 __all__ = [
     "ApprovalAnswerError",
     "ApprovalRequest",
+    "CallEventsDropped",
     "Checkpoint",
     "CheckpointError",
     "ConfigError",
