@@ -141,26 +141,6 @@ async def test_an_undo_lists_the_calls_that_stay_done() -> None:
         assert {call.run_id for call in undone.calls} == set(undone.run_ids)
 
 
-async def test_a_crash_ends_branches_and_says_so() -> None:
-    async with moonpool.session(checkpoints=True) as s:
-        await s.run("x = 1")
-        kept = s.checkpoints[0]
-        other = await s.fork()
-        died = await s.run("import os; os._exit(3)")
-        assert died.error.type == "KernelExited"
-        assert died.error.message.endswith("variables, files, checkpoints and branches of this session are lost")
-        with pytest.raises(moonpool.CheckpointError, match="has ended, and its checkpoints with it"):
-            await s.undo()
-        assert (await s.run("'x' in globals()")).data is False  # afresh, as it was said
-        with pytest.raises(moonpool.CheckpointError, match="ended with the sandbox in execution 2"):
-            await s.undo(to=kept)
-        lost = await other.run("x")
-        assert "the state of this session is lost" in lost.error.message
-        await other.reset()
-        assert (await other.run("1")).data == 1
-        await other.close()
-
-
 async def test_a_sandbox_that_ended_unseen_is_told_once() -> None:
     async with moonpool.session(checkpoints=True) as s:
         await s.run("x = 1")

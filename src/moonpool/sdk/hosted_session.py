@@ -233,7 +233,11 @@ class HostedSession:
         return isinstance(self._options.approve, str)
 
     def _done(self, envelope: Envelope) -> Result:
-        result = result_of(envelope)
+        recovery = None if self._session is None else self._session.last_recovery
+        if recovery is not None and recovery[0] == envelope.run_id:
+            result = result_of(envelope, undone_of(recovery[1]))
+        else:
+            result = result_of(envelope)
         self.usage = self.usage.plus(result)
         return result
 
