@@ -12,7 +12,7 @@ import moonpool
 from apps import fixture_server
 
 if TYPE_CHECKING:
-    from sdk.faces import Coroutines, PlainCalls
+    from sdk.faces import Face
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +41,7 @@ random.seed(8)
 """
 
 
-async def test_undo_brings_back_variables_and_files(face: Coroutines | PlainCalls) -> None:
+async def test_undo_brings_back_variables_and_files(face: Face) -> None:
     async with face.session(checkpoints=True) as s:
         (await s.run(BEGIN)).check()
         before = (await s.run(STATE)).check().data
@@ -60,7 +60,7 @@ async def test_undo_brings_back_variables_and_files(face: Coroutines | PlainCall
             await s.undo(0)
 
 
-async def test_named_checkpoints_and_files_put_in_between(face: Coroutines | PlainCalls) -> None:
+async def test_named_checkpoints_and_files_put_in_between(face: Face) -> None:
     async with face.session(checkpoints=True) as s:
         await s.run("x = 1\nawait __import__('asyncio').sleep(0)")  # the kernel's own loop is no obstacle
         first = await s.checkpoint("first")
@@ -78,7 +78,7 @@ async def test_named_checkpoints_and_files_put_in_between(face: Coroutines | Pla
             await s.undo(to=first)
 
 
-async def test_branches_run_by_turns(face: Coroutines | PlainCalls) -> None:
+async def test_branches_run_by_turns(face: Face) -> None:
     async with face.session(checkpoints=True) as s:
         await s.run("x = [1]; open('f', 'w').write('1')")
         other = await s.fork()

@@ -10,7 +10,7 @@ import moonpool
 from apps import fixture_server
 
 if TYPE_CHECKING:
-    from sdk.faces import Coroutines, PlainCalls
+    from sdk.faces import Face
 
 pytestmark = pytest.mark.anyio
 
@@ -31,7 +31,7 @@ CRASHES = {
 }
 
 
-async def test_a_session_goes_on_from_its_newest_checkpoint(face: Coroutines | PlainCalls) -> None:
+async def test_a_session_goes_on_from_its_newest_checkpoint(face: Face) -> None:
     async with face.session(checkpoints=True) as s:
         died = await s.run("x = 0; print('said', flush=True); import os; os._exit(3)")
         assert (died.stdout, died.recovered.checkpoint.execution) == ("said\n", 0)

@@ -10,7 +10,7 @@ import moonpool
 from apps import fixture_server
 
 if TYPE_CHECKING:
-    from sdk.faces import Coroutines, PlainCalls
+    from sdk.faces import Face
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 COUNT, FIGURES = 1000, 200  # a thousand figures take a minute and were none the worse
@@ -36,7 +36,7 @@ async def test_no_figure_is_lost() -> None:
 
 
 @pytest.mark.timeout(240)
-async def test_no_event_of_ten_thousand_calls_is_lost(face: Coroutines | PlainCalls) -> None:
+async def test_no_event_of_ten_thousand_calls_is_lost(face: Face) -> None:
     code = """
 from servers.echo import read_only
 import asyncio
