@@ -22,7 +22,8 @@ _GROUPS = {
     "Open and run": ("session", "run", "Session", "Stream", "Files", "Tools", "Limits"),
     "Network": ("Network", "HeaderCredential", "NetworkAccess"),
     "Events": (
-        "Output", "ToolCallStarted", "ToolCallEnded", "Progress", "ApprovalRequest", "ServerQuestion", "Display",
+        "Output", "ToolCallStarted", "ToolCallEnded", "Progress", "CallEventsDropped", "ApprovalRequest",
+        "ServerQuestion", "Display",
     ),
     "Results": ("Result", "ExecutionError", "File", "FileEntry", "Tool", "Usage"),
     "Packages": ("InstalledPackages", "InstalledPackage", "PackageError"),

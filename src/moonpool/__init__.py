@@ -24,7 +24,15 @@ if TYPE_CHECKING:
     from moonpool.features.approvals.model import ApprovalAnswerError
     from moonpool.network.rules import HeaderCredential, NetworkRuleError
     from moonpool.sdk.checkpoints import Undone, UndoneCall
-    from moonpool.sdk.events import ApprovalRequest, Output, Progress, ServerQuestion, ToolCallEnded, ToolCallStarted
+    from moonpool.sdk.events import (
+        ApprovalRequest,
+        CallEventsDropped,
+        Output,
+        Progress,
+        ServerQuestion,
+        ToolCallEnded,
+        ToolCallStarted,
+    )
     from moonpool.sdk.options import Limits, Network
     from moonpool.sdk.results import Display, ExecutionFailedError, File, Result, Usage
     from moonpool.sdk.session import Event, Files, NetworkAccess, Session, Stream, Tools, run, session
@@ -35,6 +43,7 @@ __version__ = VERSION
 _HOMES = {
     "ApprovalAnswerError": "features.approvals.model",
     "ApprovalRequest": "sdk.events",
+    "CallEventsDropped": "sdk.events",
     "Checkpoint": "engine.branches",
     "CheckpointError": "engine.branches",
     "ConfigError": "core.errors",
@@ -79,6 +88,7 @@ _HOMES = {
 __all__ = [
     "ApprovalAnswerError",
     "ApprovalRequest",
+    "CallEventsDropped",
     "Checkpoint",
     "CheckpointError",
     "ConfigError",

@@ -7,13 +7,14 @@ other.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, cast
 
 from moonpool.core.languages import PYTHON
 from moonpool.network.rules import parse_domain
 from moonpool.sdk import transfers
 from moonpool.sdk.events import (
     ApprovalFields,
+    CallEventsDropped,
     Output,
     Progress,
     QuestionFields,
@@ -103,7 +104,15 @@ class ServerQuestion(QuestionFields):
 
 
 Event: TypeAlias = (
-    Output | ToolCallStarted | ToolCallEnded | Progress | ApprovalRequest | ServerQuestion | Display | Result
+    Output
+    | ToolCallStarted
+    | ToolCallEnded
+    | CallEventsDropped
+    | Progress
+    | ApprovalRequest
+    | ServerQuestion
+    | Display
+    | Result
 )
 Approve: TypeAlias = "Callable[[ApprovalRequest], bool | str | None] | Literal['ask', 'queue'] | None"
 _TYPES = EventTypes(ApprovalRequest, ServerQuestion)
@@ -204,8 +213,10 @@ class Stream:
     def __next__(self) -> Event:
         if self._handle.over:
             raise StopIteration
+        if (event := self._handle.take()) is not None:
+            return cast("Event", event)
         try:
-            event = self._handle.next().result()
+            event = self._handle.first(self._handle.fetch().result())
         except KeyboardInterrupt:
             self.close()
             raise
@@ -213,7 +224,6 @@ class Stream:
             self._handle.over = True
             raise
         if event is None:
-            self._handle.over = True
             raise StopIteration
         return event
 

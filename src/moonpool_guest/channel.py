@@ -46,6 +46,7 @@ class GuestChannel:
     def __init__(self, *, blob_bytes_max: int) -> None:
         self._socket: socket.socket
         self._fd = self._event_fd = self._pid = -1
+        self._blob_bytes_max = blob_bytes_max
         self._channel = Channel(blob_bytes_max=blob_bytes_max)
         self.hold = Hold()
         self._lock = Guard(self.hold)
@@ -73,6 +74,41 @@ class GuestChannel:
         self._channel.blobs_sent = blobs_sent
         self._pid = os.getpid()
         self._event_fd = self.hold.event_fd = os.eventfd(0, _EVENT_FLAGS)
+
+    def renew(self) -> None:
+        """Forget all frames, in both directions: the host does so at a mark."""
+        self._channel = Channel(blob_bytes_max=self._blob_bytes_max)
+
+    def begin_anew(self, mark: bytes, head: "dict[str, Any]") -> None:
+        """Take the channel back from a process that has ended, perhaps in the middle of a frame, and send a message.
+
+        Both sides send `mark`, and drop what they were sent before it. Waits for the host's. Raises ChannelGoneError.
+        """
+        self.renew()
+        self._channel.send(_encode(head))
+        unsent, seen, at = memoryview(mark + self._channel.data_to_send()), b"", -1
+        poll = select.poll()
+        while unsent or at < 0:
+            poll.register(self._fd, select.POLLIN | (select.POLLOUT if unsent else 0))
+            poll.poll()
+            try:
+                unsent = unsent[self._socket.send(unsent) :] if unsent else unsent
+            except BlockingIOError:
+                pass
+            except OSError as error:
+                raise ChannelGoneError("the host has closed the channel") from error
+            try:
+                data = self._socket.recv(_READ_BYTES)
+            except BlockingIOError:
+                continue
+            except OSError:
+                data = b""
+            if not data:
+                raise ChannelGoneError("the host has closed the channel")
+            seen = (seen if at >= 0 else seen[-len(mark) + 1 :]) + data
+            at = seen.find(mark)
+        for event in self._channel.receive(seen[at + len(mark) :]):
+            self._hand_out(event)
 
     @property
     def blobs_sent(self) -> int:

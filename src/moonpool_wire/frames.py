@@ -41,6 +41,14 @@ def encode_frame(kind: Kind, *parts: bytes) -> bytes:
     return b"".join((_WORD.pack(kind << 24 | length), *parts))
 
 
+def restart_mark(token: str) -> bytes:
+    """What both sides send, raw, when another process of the guest takes the channel over in the middle of a frame.
+
+    `token` is the host's, in hexadecimal. A decoder that has read the beginning of a mark waits for the rest.
+    """
+    return _WORD.pack(Kind.MESSAGE << 24 | FRAME_BYTES_MAX) + bytes.fromhex(token)
+
+
 class FrameDecoder:
     """Cuts a stream of bytes into frames. Feed what arrives; get the frames that are complete."""
 

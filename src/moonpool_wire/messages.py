@@ -13,7 +13,7 @@ To the guest:
 | `interrupt` | `run` | |
 | `tool_result` | `id` | reply object, JSON |
 | `close` | | |
-| `checkpoint` | `order`, `number`, `drop` | |
+| `checkpoint` | `order`, `number`, `drop`, `token` | |
 | `restore` | `order`, `number`, `drop` | |
 | `file_put` | `order`, `path`, `mode`, `replace`, `bytes_max` | |
 | `file_unpack` | `order`, `path`, `form`, `replace`, `bytes_max`, `expanded_bytes_max` | |
@@ -43,6 +43,7 @@ To the host:
 | `made` | `run`, `count` | files that the code made: path and size of the first ones, JSON |
 | `done` | `run`, `status`, `exit_code`, `error`, `has_result`, `has_last`, `note` | a value, JSON, if there is one |
 | `checkpoint_done` | `order`, `refused`, `full`, `lost` | |
+| `kernel_ended` | `status` | |
 | `file_opened` | `order`, `size` | |
 | `file_taken` | `order` | |
 | `file_data` | `order` | the next bytes |
@@ -62,7 +63,8 @@ empty where there is none. A bundle's `result` says that it is the last expressi
 the result when `has_result`, the value of the last expression when `has_last`; `note` says why there is no such value.
 
 `checkpoint` and `restore` come between executions, the first `checkpoint` before any code; `drop` names checkpoints to
-forget. After `restore` another process answers, on the same channel.
+forget. After `restore` another process answers, on the same channel. `kernel_ended` says that the process which ran code
+has ended, with `status` as a shell has it; it is the first message behind a mark (`frames.restart_mark`).
 
 Files move between executions, one order at a time; all of its messages repeat its `order`. The host sends pieces
 (`file_put`, `file_unpack`) and the guest says `file_taken` for each, or the host asks for them (`file_next`) after
@@ -92,6 +94,7 @@ OUTPUT: Final = "output"
 MADE: Final = "made"
 DONE: Final = "done"
 CHECKPOINT_DONE: Final = "checkpoint_done"
+KERNEL_ENDED: Final = "kernel_ended"
 
 FILE_PUT: Final = "file_put"
 FILE_UNPACK: Final = "file_unpack"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+import anyio
 import pytest
 
 from apps import open_app
@@ -100,9 +102,74 @@ async def test_the_first_process_is_out_of_reach_and_passes_interrupts_on(backen
         assert late.error.type == "Timeout"
         assert (await ran(session, "y")).data == 1
         await session.checkpoints.undo(2)
-        assert (await ran(session, "'y' in globals()")).data is False
+        last = await ran(session, "'y' in globals()")
+        assert last.data is False
         ended = await session.execute(CodeRequest(code=b"import os, signal; os.kill(os.getpid(), signal.SIGTERM)"))
         assert (ended.extras["signal"], ended.extras["exit_code"]) == ("SIGTERM", 143)
+        assert session.last_recovery is not None
+        assert session.last_recovery[0] == ended.run_id
+        assert (await session.checkpoints.undo(1)).runs == (last.run_id,)
+        await session.close()
+        rows = await asyncio.to_thread(list, read_rows(journal_path(app.data)))
+    told = [row.to_json() for row in rows if row.kind == "checkpoint"]
+    recovered = [one["undone"] for one in told if one["action"] == "recovered" and ended.run_id in one["undone"]]
+    assert recovered == [[ended.run_id]]
+
+
+FORGED = """
+import os, sys, time
+memory, mark = open("/proc/self/mem", "rb", 0), None
+for line in open("/proc/self/maps"):
+    where, rights = line.split()[:2]
+    if rights.startswith("rw") and mark is None:
+        start, end = (int(one, 16) for one in where.split("-"))
+        memory.seek(start)
+        found = memory.read(end - start)
+        at = found.find(b'"tok' + b'en":"')
+        if at >= 0:
+            mark = bytes([1, 1, 0x40, 4]) + bytes.fromhex(found[at + 9 : at + 73].decode())
+assert mark, "this test needs the token, which was in the first order of this process"
+head = b'{"t":"kernel_ended","status":3}'
+os.write(3, mark + (1 << 24 | len(head) + 2).to_bytes(4, "big") + len(head).to_bytes(2, "big") + head)
+time.sleep(600)
+"""
+
+
+async def test_code_that_says_its_kernel_ended_spoils_its_own_session_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("moonpool.engine.checkpoint_orders.ANSWER_S", 1)
+    async with open_app() as app:
+        session = app.runtime.session(app.caller_grant, checkpoints=True)
+        with anyio.fail_after(60):
+            told = await session.execute(CodeRequest(code=FORGED.encode()))
+        assert told.error is not None
+        assert told.error.type == "KernelExited", told.error
+        assert "checkpoints and branches of this session are lost" in told.error.message
+        assert (await ran(session, "'mark' in globals()")).data is False
+        await session.close()
+
+
+KILLED_WHEN_IDLE = """
+import os
+kernel = os.getpid()
+if not os.fork():
+    while open(f"/proc/{kernel}/stat").read().split()[2] != "S":
+        pass
+    os.kill(kernel, 9)
+    os._exit(0)
+"""
+
+
+async def test_a_kernel_that_dies_while_no_code_runs_ends_its_sandbox() -> None:
+    async with open_app() as app:
+        session = app.runtime.session(app.caller_grant, checkpoints=True)
+        await ran(session, KILLED_WHEN_IDLE)
+        with anyio.fail_after(60), suppress(CheckpointError):  # if it has ended already
+            async with session.in_use() as sandbox:
+                await sandbox.wait_exited()
+        told = await session.execute(CodeRequest(code=b"x"))
+        assert told.error is not None
+        assert "its sandbox has ended, and with it variables, files and checkpoints" in told.error.message
+        assert (await ran(session, "'kernel' in globals()")).data is False
         await session.close()
 
 

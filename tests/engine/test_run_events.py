@@ -16,7 +16,15 @@ from moonpool.core.calls import CallEnded, CallProgress, CallStarted
 from moonpool.core.envelope import Envelope, ExecutionError
 from moonpool.core.errors import InputError
 from moonpool.engine.code_request import CodeRequest
-from moonpool.engine.events import UNREAD_BYTES_MAX, OutputChunk, RunEnded, RunEvent, run_events
+from moonpool.engine.events import (
+    UNREAD_BYTES_MAX,
+    UNREAD_CALL_BYTES_MAX,
+    CallEventsDropped,
+    OutputChunk,
+    RunEnded,
+    RunEvent,
+    run_events,
+)
 from moonpool.engine.server_request_events import ServerQuestion
 from moonpool.features.approvals.events import ApprovalQuestion, EventApprover
 from moonpool.features.approvals.model import Answerer, ApprovalAnswerError, ApprovalRequest
@@ -243,6 +251,29 @@ async def test_output_that_nobody_reads_is_bounded_and_what_is_missing_is_said()
     kept, dropped = (sum(len(one.data) for one in chunks), sum(one.dropped_bytes for one in chunks))
     assert kept <= UNREAD_BYTES_MAX
     assert kept + dropped == sum(heard) == 3 * UNREAD_BYTES_MAX
+
+
+async def test_the_events_of_many_calls_all_wait_for_their_reader_and_what_is_beyond_that_is_counted() -> None:
+    async def execute(request: CodeRequest) -> Envelope:
+        assert request.calls is not None
+        assert request.observer is not None
+        for number in range(int(request.name)):
+            request.calls(CallStarted(call_id=number, tool="s.t"))
+            request.calls(CallEnded(call_id=number, tool="s.t"))
+            request.observer(Stream.STDOUT, b".")
+        return envelope()
+
+    heard: dict[int, list[RunEvent]] = {}
+    for calls in (10_000, 100_000):
+        async with run_events(execute, code("x", name=str(calls)), EventApprover()) as events:
+            await asyncio.sleep(0)  # all of it has happened before the first is read
+            heard[calls] = [one async for one in events if not isinstance(one, OutputChunk | RunEnded)]
+    assert [type(one) for one in heard[10_000]] == [CallStarted, CallEnded] * 10_000
+    (dropped,) = (one for one in heard[100_000] if isinstance(one, CallEventsDropped))
+    assert len(heard[100_000]) - 1 + dropped.count == 200_000
+    assert dropped.count > 100_000
+    kept = sum(256 + len(one.tool) for one in heard[100_000] if isinstance(one, CallStarted | CallEnded))
+    assert UNREAD_CALL_BYTES_MAX - 1000 < kept <= UNREAD_CALL_BYTES_MAX
 
 
 async def test_many_small_writes_of_one_stream_are_one_event() -> None:

@@ -13,7 +13,7 @@ from sdk.faces import FACES
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from sdk.faces import Coroutines, PlainCalls
+    from sdk.faces import Face
 
 
 @pytest.fixture(scope="session")
@@ -31,5 +31,6 @@ def _data(_engine: None, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture(params=FACES, ids=lambda face: face.name)
-def face(request: pytest.FixtureRequest) -> Coroutines | PlainCalls:
+def face(request: pytest.FixtureRequest) -> Face:
+    """The one place where implementations of the interface enter the contract suite."""
     return request.param

@@ -1,15 +1,34 @@
-"""The faces of sessions, so that one contract suite holds for all: coroutines, and plain calls in a thread."""
+"""The faces of sessions, so that one contract suite holds for all: coroutines, and plain calls in a thread.
+
+The suite is every test that takes the fixture `face`. Another implementation, such as a client of a service, is one
+more `Face` in `FACES`; the tests use what `moonpool` exports and nothing else (`test_public_api.py` holds that).
+"""
 
 from __future__ import annotations
 
 import asyncio
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import moonpool
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
+    from contextlib import AbstractAsyncContextManager
+
+
+class Face(Protocol):
+    """One way to open sessions: what it yields has the methods of `moonpool.Session`, awaited, and its errors."""
+
+    name: str
+
+    def session(self, **options: Any) -> AbstractAsyncContextManager[Any]:
+        """A session that is open, with the parameters of `moonpool.session`; closed at the end of the block."""
+        ...
+
+    async def run(self, code: str, **options: Any) -> moonpool.Result:
+        """As `moonpool.run`."""
+        ...
 
 
 class Coroutines:
@@ -85,4 +104,4 @@ class _Request(_Awaited):
         return getattr(self._target, name)
 
 
-FACES = (Coroutines(), PlainCalls())
+FACES: tuple[Face, ...] = (Coroutines(), PlainCalls())

@@ -12,7 +12,7 @@ import moonpool
 from apps import fixture_server
 
 if TYPE_CHECKING:
-    from sdk.faces import Coroutines, PlainCalls
+    from sdk.faces import Face
 
 pytestmark = pytest.mark.anyio
 
@@ -41,7 +41,7 @@ random.seed(8)
 """
 
 
-async def test_undo_brings_back_variables_and_files(face: Coroutines | PlainCalls) -> None:
+async def test_undo_brings_back_variables_and_files(face: Face) -> None:
     async with face.session(checkpoints=True) as s:
         (await s.run(BEGIN)).check()
         before = (await s.run(STATE)).check().data
@@ -60,7 +60,7 @@ async def test_undo_brings_back_variables_and_files(face: Coroutines | PlainCall
             await s.undo(0)
 
 
-async def test_named_checkpoints_and_files_put_in_between(face: Coroutines | PlainCalls) -> None:
+async def test_named_checkpoints_and_files_put_in_between(face: Face) -> None:
     async with face.session(checkpoints=True) as s:
         await s.run("x = 1\nawait __import__('asyncio').sleep(0)")  # the kernel's own loop is no obstacle
         first = await s.checkpoint("first")
@@ -78,7 +78,7 @@ async def test_named_checkpoints_and_files_put_in_between(face: Coroutines | Pla
             await s.undo(to=first)
 
 
-async def test_branches_run_by_turns(face: Coroutines | PlainCalls) -> None:
+async def test_branches_run_by_turns(face: Face) -> None:
     async with face.session(checkpoints=True) as s:
         await s.run("x = [1]; open('f', 'w').write('1')")
         other = await s.fork()
@@ -139,26 +139,6 @@ async def test_an_undo_lists_the_calls_that_stay_done() -> None:
         ]
         assert [call.tool for call in undone.cannot_be_undone] == ["echo.idempotent"]
         assert {call.run_id for call in undone.calls} == set(undone.run_ids)
-
-
-async def test_a_crash_ends_branches_and_says_so() -> None:
-    async with moonpool.session(checkpoints=True) as s:
-        await s.run("x = 1")
-        kept = s.checkpoints[0]
-        other = await s.fork()
-        died = await s.run("import os; os._exit(3)")
-        assert died.error.type == "KernelExited"
-        assert died.error.message.endswith("variables, files, checkpoints and branches of this session are lost")
-        with pytest.raises(moonpool.CheckpointError, match="has ended, and its checkpoints with it"):
-            await s.undo()
-        assert (await s.run("'x' in globals()")).data is False  # afresh, as it was said
-        with pytest.raises(moonpool.CheckpointError, match="ended with the sandbox in execution 2"):
-            await s.undo(to=kept)
-        lost = await other.run("x")
-        assert "the state of this session is lost" in lost.error.message
-        await other.reset()
-        assert (await other.run("1")).data == 1
-        await other.close()
 
 
 async def test_a_sandbox_that_ended_unseen_is_told_once() -> None:

@@ -36,6 +36,7 @@ ROWS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("import matplotlib.pyplot as plt\nline = plt.plot([1, 2])", {"display": "image/png"}),
     ("def g():\n    return get_ipython().__class__.__name__\ng()", {"data": "InteractiveShell"}),
     ("import threading; threading.active_count()", {"data": 1}),
+    ("import requests\nrequests.get('http://127.0.0.1:9/')", {"error": "ConnectionError"}),
 )
 
 

@@ -1,10 +1,16 @@
-"""What ipybox loses in one execution of five: output, values and figures, a thousand times (peers' own fault list)."""
+"""What ipybox loses in one execution of five: output, values and figures, a thousand times; and events of calls."""
 
 from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import pytest
 
 import moonpool
+from apps import fixture_server
+
+if TYPE_CHECKING:
+    from sdk.faces import Face
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 COUNT, FIGURES = 1000, 200  # a thousand figures take a minute and were none the worse
@@ -29,3 +35,30 @@ async def test_no_figure_is_lost() -> None:
                 f"from pathlib import Path\nPath('picture-1.png').unlink(missing_ok=True)\nplt.plot([{number}])\nNone"
             )
             assert [(one.mime, one.name) for one in result.displays] == [("image/png", "picture-1.png")], number
+
+
+@pytest.mark.timeout(240)
+async def test_no_event_of_ten_thousand_calls_is_lost(face: Face) -> None:
+    code = """
+from servers.echo import read_only
+import asyncio
+for start in range(0, 10_000, 100):
+    await asyncio.gather(*(read_only() for _ in range(100)))
+"""
+    servers = {"echo": fixture_server("echo.py", trusted=True, allow=["*"])}
+    async with face.session(servers=servers, limits=moonpool.Limits(timeout_s=200)) as s:
+        begun: set[int] = set()
+        ended: set[int] = set()
+        async for event in s.stream(code):
+            match event:
+                case moonpool.ToolCallStarted():
+                    begun.add(event.call_id)
+                case moonpool.ToolCallEnded():
+                    assert event.ok, event.message
+                    ended.add(event.call_id)
+                case moonpool.Result():
+                    assert event.check().tool_calls == 10_000
+                case _:
+                    pytest.fail(str(event))
+    assert len(begun) == 10_000
+    assert ended == begun

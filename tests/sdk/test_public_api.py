@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import subprocess
 import sys
@@ -58,6 +59,16 @@ def test_everything_public_has_a_docstring() -> None:
                 for member_name, member in vars(value).items() if inspect.isclass(value) else ():
                     if inspect.isfunction(member) and not member_name.startswith("_"):
                         assert member.__doc__, f"{name}.{member_name}"
+
+
+def test_the_contract_suite_uses_nothing_that_is_private() -> None:
+    suite = [path for path in GOLDEN.parent.glob("test_*.py") if "face: Face" in path.read_text(encoding="utf-8")]
+    assert len(suite) >= 3
+    for path in suite:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert not [name for name in names if name.startswith("moonpool.")], path.name
 
 
 def test_importing_it_imports_nothing_that_is_not_used() -> None:

@@ -14,7 +14,7 @@ from apps import fixture_server
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sdk.faces import Coroutines, PlainCalls
+    from sdk.faces import Face
 
 pytestmark = pytest.mark.anyio
 
@@ -30,7 +30,7 @@ async def events_of(stream: Any) -> list[Any]:
     return [event async for event in stream]
 
 
-async def test_state_output_and_results(face: Coroutines | PlainCalls) -> None:
+async def test_state_output_and_results(face: Face) -> None:
     async with face.session() as s:
         assert (await s.run("x = 20\nx + 1")).data == 21
         failed = await s.run("print('before'); import sys; print('err', file=sys.stderr); x / 0")
@@ -55,7 +55,7 @@ async def test_state_output_and_results(face: Coroutines | PlainCalls) -> None:
         assert (await s.run("x")).error.type == "NameError"
 
 
-async def test_a_stream_yields_output_and_ends_with_the_result(face: Coroutines | PlainCalls) -> None:
+async def test_a_stream_yields_output_and_ends_with_the_result(face: Face) -> None:
     async with face.session() as s:
         events = await events_of(s.stream("print('ä', flush=True)\nimport sys\nprint('e', file=sys.stderr)\n7"))
         assert isinstance(events[-1], moonpool.Result)
@@ -66,7 +66,7 @@ async def test_a_stream_yields_output_and_ends_with_the_result(face: Coroutines 
         assert said == {"stdout": "ä\n", "stderr": "e\n"}
 
 
-async def test_leaving_a_stream_interrupts_the_code_and_keeps_its_state(face: Coroutines | PlainCalls) -> None:
+async def test_leaving_a_stream_interrupts_the_code_and_keeps_its_state(face: Face) -> None:
     async with face.session() as s:
         await s.run("x = 1")
         async for event in (stream := s.stream("x = 2\nprint('on', flush=True)\nimport time; time.sleep(600)")):
@@ -77,7 +77,7 @@ async def test_leaving_a_stream_interrupts_the_code_and_keeps_its_state(face: Co
             assert (await s.run("x")).data == 2
 
 
-async def test_interrupting_ends_the_code_as_cancelled(face: Coroutines | PlainCalls) -> None:
+async def test_interrupting_ends_the_code_as_cancelled(face: Face) -> None:
     async with face.session() as s:
         s.interrupt()  # nothing runs
         stream = s.stream("x = 3\nprint('on', flush=True)\nimport time; time.sleep(600)")
@@ -90,7 +90,7 @@ async def test_interrupting_ends_the_code_as_cancelled(face: Coroutines | PlainC
         assert (await s.run("x")).data == 3
 
 
-async def test_files_go_in_and_come_out(face: Coroutines | PlainCalls, tmp_path: Path) -> None:
+async def test_files_go_in_and_come_out(face: Face, tmp_path: Path) -> None:
     (tmp_path / "here.txt").write_text("of this machine", encoding="utf-8")
     given = {"a/b.txt": "text", "c.bin": b"\x00\xff", "here.txt": tmp_path / "here.txt"}
     async with face.session(files=given) as s:
@@ -131,12 +131,12 @@ def _cancelled(_: object) -> bool:
         pytest.param(None, "nobody answers", id="nobody"),
     ],
 )
-async def test_a_function_answers_for_run(face: Coroutines | PlainCalls, answer: Any, outcome: str) -> None:
+async def test_a_function_answers_for_run(face: Face, answer: Any, outcome: str) -> None:
     async with face.session(servers=ECHO, approve=answer) as s:
         assert outcome in (await s.run(CALL)).check().data
 
 
-async def test_requests_come_as_events_and_are_answered_once(face: Coroutines | PlainCalls) -> None:
+async def test_requests_come_as_events_and_are_answered_once(face: Face) -> None:
     async with face.session(servers=ECHO) as s:
         for approved in (True, False):
             kinds: list[str] = []
@@ -152,16 +152,14 @@ async def test_requests_come_as_events_and_are_answered_once(face: Coroutines | 
             assert [kind for kind in kinds if kind.startswith("ToolCall")] == ["ToolCallStarted", "ToolCallEnded"]
 
 
-async def test_a_yes_without_a_person_refuses_what_policy_keeps_for_one(
-    face: Coroutines | PlainCalls, tmp_path: Path
-) -> None:
+async def test_a_yes_without_a_person_refuses_what_policy_keeps_for_one(face: Face, tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text('version = 1\n[[rule]]\nid = "r"\nverdict = "human_only"\n', encoding="utf-8")
     async with face.session(servers=ECHO, policy=policy, approve=lambda _: True) as s:
         assert "named none" in (await s.run(CALL)).check().data
 
 
-async def test_tools_can_be_searched_and_read(face: Coroutines | PlainCalls) -> None:
+async def test_tools_can_be_searched_and_read(face: Face) -> None:
     async with face.session(servers=ECHO) as s:
         hits = await s.tools.search("text", limit=3)
         assert (hits[0].server, hits[0].name) == ("echo", "text")
@@ -172,7 +170,7 @@ async def test_tools_can_be_searched_and_read(face: Coroutines | PlainCalls) -> 
             await s.tools.definition("echo.nothing")
 
 
-async def test_a_run_without_a_session(face: Coroutines | PlainCalls) -> None:
+async def test_a_run_without_a_session(face: Face) -> None:
     assert (await face.run("x = 6\nx * 7", files={"f": "1"}, limits=moonpool.Limits(timeout_s=30))).data == 42
 
 
@@ -190,15 +188,13 @@ async def test_a_run_without_a_session(face: Coroutines | PlainCalls) -> None:
         ({"policy": "/nowhere.toml"}, "nowhere.toml"),
     ],
 )
-async def test_bad_options_are_one_clear_error(
-    face: Coroutines | PlainCalls, options: dict[str, Any], problem: str
-) -> None:
+async def test_bad_options_are_one_clear_error(face: Face, options: dict[str, Any], problem: str) -> None:
     with pytest.raises(moonpool.MoonpoolError, match=problem):
         async with face.session(**options):
             pass
 
 
-async def test_bad_code_is_one_clear_error(face: Coroutines | PlainCalls) -> None:
+async def test_bad_code_is_one_clear_error(face: Face) -> None:
     async with face.session() as s:
         for code, problem in (
             (" ", "there is no code"),
@@ -218,7 +214,7 @@ async def test_bad_code_is_one_clear_error(face: Coroutines | PlainCalls) -> Non
         assert (await s.run("1")).data == 1
 
 
-async def test_executions_of_one_session_run_one_after_the_other(face: Coroutines | PlainCalls) -> None:
+async def test_executions_of_one_session_run_one_after_the_other(face: Face) -> None:
     async with face.session() as s:
         await s.run("seen = []")
         await asyncio.gather(*(s.run(f"seen.append({n}); seen.append({n})") for n in range(5)))

@@ -123,7 +123,8 @@ def _of_session(kind: str, record: JsonObject) -> str:
     if record.get("action") == "forked":
         return f"session forked: {record.get('forked_session')}"
     undone = record.get("undone")
-    return f"session put back: {len(undone) if isinstance(undone, list) else 0} executions undone"
+    what = "recovered after its process ended" if record.get("action") == "recovered" else "put back"
+    return f"session {what}: {len(undone) if isinstance(undone, list) else 0} executions undone"
 
 
 def _counts(record: JsonObject) -> str:

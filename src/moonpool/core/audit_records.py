@@ -241,7 +241,7 @@ class CheckpointRecord:
     at: str
     principal: str
     session_id: str
-    action: str  # `undone` or `forked`
+    action: str  # `undone`, `recovered` (its process had ended) or `forked`
     name: str  # of the checkpoint; empty without one
     undone: tuple[str, ...] = ()  # run ids of the executions whose state is gone
     changing_calls: int = 0  # that those executions made, which are not undone

@@ -9,6 +9,9 @@ branches of one sandbox share: they run one at a time, and the one that runs nex
 What ends with the sandbox: all of its checkpoints and branches. What does not go back: tool calls, labels, budgets,
 what was printed, processor time.
 
+When the kernel dies in an execution, the newest state that can be put back is. Where the whole sandbox ends, as by
+memory that ran out under control groups version 2, by a kill of the host or between executions, all ends with it.
+
 INVARIANT: used with the kernel's `turn` held, and finished once begun: what is noted here is what is in the sandbox.
 SECURITY: what the guest says is kept as text or compared with what was asked; a guest that refuses or lies spoils its
 own session's state only.
@@ -18,7 +21,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+from contextlib import suppress
 from dataclasses import dataclass, field
+from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import Fault, InputError, MoonpoolError
@@ -88,6 +93,7 @@ class SharedKernel:
     alive: set[int] = field(default_factory=set[int])  # checkpoints that are processes of the sandbox
     was_put_back: bool = False  # since the last execution: it does not follow from those before
     numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+    token: str = field(default_factory=lambda: token_hex(32))  # see `moonpool_wire.frames.restart_mark`
 
     @property
     def is_connected(self) -> bool:
@@ -220,6 +226,25 @@ class Branch:
         """Go back by `n` executions, or to a checkpoint. Raises CheckpointError, InputError."""
         target = self._before(n) if to is None else self._known(to)
         lost = "" if target == self._used else await self._restore(sandbox, target)
+        return self._went_back(target, lost)
+
+    async def recover(self, sandbox: Sandbox, run_id: str, calls: Sequence[SentCall]) -> Undone | None:
+        """The kernel has ended in this execution: go back to the newest state that can be put back.
+
+        None: there is none, and the sandbox has ended.
+        """
+        self.changed()
+        self._steps.append(_Step(run_id, calls))
+        for target in reversed(self.kept):
+            with suppress(CheckpointError):
+                lost = await self._restore(sandbox, target)
+                return self._went_back(target, lost)
+        self._steps.pop()
+        sandbox.kill()
+        await sandbox.wait_exited()
+        return None
+
+    def _went_back(self, target: Checkpoint, lost: str) -> Undone:
         undone = self._steps[target.execution :]
         del self._steps[target.execution :]
         later = self.kept[self.kept.index(target) + 1 :]
@@ -280,7 +305,8 @@ class Branch:
         return made
 
     def _taking(self, order: int, made: Checkpoint) -> TakeCheckpoint:
-        return TakeCheckpoint(order=order, number=made.number, drop=self._kernel.take_doomed())
+        kernel = self._kernel
+        return TakeCheckpoint(order=order, number=made.number, drop=kernel.take_doomed(), token=kernel.token)
 
     async def _restore(self, sandbox: Sandbox, target: Checkpoint) -> str:
         kernel = self._kernel

@@ -13,10 +13,12 @@ from moonpool.core.errors import MoonpoolError
 from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractAsyncContextManager
 
     from moonpool.core.audit import Journal
     from moonpool.engine.branches import Branch, Checkpoint, Undone
+    from moonpool.pipeline.call_counters import SentCall
     from moonpool.redaction.redactor import Redactor
     from moonpool.sandboxes.base import Sandbox
 
@@ -108,6 +110,13 @@ class SessionCheckpoints(Generic[_S]):
             await self._recorder.record("undone", "" if to is None else to.name, error=error.code)
             raise
         await self._recorder.record("undone", undone.checkpoint.name, undone=undone)
+        return undone
+
+    async def recover(self, sandbox: Sandbox, run_id: str, calls: Sequence[SentCall]) -> Undone | None:
+        """The process of `sandbox` that ran code has ended in this execution: see `Branch.recover`."""
+        undone = await self._branch.recover(sandbox, run_id, calls)
+        if undone is not None:
+            await self._recorder.record("recovered", undone.checkpoint.name, undone=undone)
         return undone
 
     async def fork(self) -> _S:

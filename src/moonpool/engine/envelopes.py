@@ -29,14 +29,13 @@ if TYPE_CHECKING:
 
 _ABORT_LIKE = frozenset({signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL})
 _INTERRUPTED = 130
+_CALLS_NAMED_MAX = 10
 _OWN_SIGNALS = "send no signals to what runs the code, and set no alarm"
 
 
 def error_of(outcome: ExecutionOutcome, spec: ExecutionSpec, exceeded: str = "") -> ExecutionError | None:
     """Why the execution failed, or None. `exceeded` is the call that its plan does not have."""
-    lost = outcome.done is None and not spec.final
-    what = "variables, files, checkpoints and branches" if spec.has_checkpoints else "variables"
-    suffix = f"; the {what} of this session are lost" if lost else ""
+    suffix = _aftermath(outcome, spec)
     if outcome.forced is not None and not _violated(outcome):
         if outcome.forced == "plan":
             remedy = "nothing was sent; make another dry run and have its plan approved"
@@ -53,9 +52,37 @@ def error_of(outcome: ExecutionOutcome, spec: ExecutionSpec, exceeded: str = "")
             return ExecutionError(type=told.type, message=f"{told.message}; {_OWN_SIGNALS}, or look at native code")
         return told
     assert outcome.exit is not None
-    if outcome.exit.limit is not None and outcome.exit.violation is None:
-        return ended_by(outcome.exit.limit, spec.limits, suffix)
+    limit = outcome.exit.limit
+    if (
+        outcome.process_only
+        and outcome.exit.signal == signal.SIGKILL
+        and LimitKind.MEMORY in (outcome.limits_hit or ())
+    ):
+        limit = LimitKind.MEMORY
+    if limit is not None and outcome.exit.violation is None:
+        return ended_by(limit, spec.limits, suffix)
     return _exit_error(outcome.exit, suffix)
+
+
+def _aftermath(outcome: ExecutionOutcome, spec: ExecutionSpec) -> str:
+    """What of the session is left, as the end of a sentence."""
+    if outcome.done is not None or spec.final:
+        return ""
+    if (back := outcome.recovered) is None:
+        what = "variables, files, checkpoints and branches" if spec.has_checkpoints else "variables"
+        return f"; the {what} of this session are lost"
+    before = len(back.runs) - 1
+    which = "before this execution" if not before else f"before this execution and the {before} before it"
+    told = [f"; variables and files are back as they were {which}"]
+    if back.lost:
+        told.append(f" (but for {back.lost})")
+    if back.calls:
+        changing = [call.tool for call in back.calls if call.changes]
+        named = ", ".join(dict.fromkeys(changing[:_CALLS_NAMED_MAX]))
+        more = ", ..." if len(changing) > _CALLS_NAMED_MAX else ""
+        told.append(f"; {len(back.calls)} tool calls made since stay done")
+        told.append(f", and {len(changing)} of them may have changed something: {named}{more}" if changing else "")
+    return "".join(told)
 
 
 def internal_error(failure: Exception) -> ExecutionError:

@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 
 UNREAD_BYTES_MAX: Final = 1024**2
 """Output that is held for a reader who is slow. What is more is dropped from the stream, not from the envelope."""
-_EVENT_BYTES: Final = 256  # that a chunk counts beside its text
+UNREAD_CALL_BYTES_MAX: Final = 16 * 1024**2
+"""Events of calls that are held for such a reader, some 60,000. What is more is counted in `CallEventsDropped`."""
+_EVENT_BYTES: Final = 256  # that an event counts beside its text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +47,13 @@ class OutputChunk:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallEventsDropped:
+    """So many events of calls are missing from here on, because the reader was slow."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunEnded:
     """The last event."""
 
@@ -52,7 +61,7 @@ class RunEnded:
 
 
 CallEvent: TypeAlias = CallStarted | CallEnded | CallProgress
-RunEvent: TypeAlias = OutputChunk | CallEvent | ApprovalQuestion | ServerQuestion | RunEnded
+RunEvent: TypeAlias = OutputChunk | CallEvent | CallEventsDropped | ApprovalQuestion | ServerQuestion | RunEnded
 
 
 @asynccontextmanager
@@ -122,8 +131,9 @@ class RunEvents:
 
     def __init__(self) -> None:
         self.run_id = ""  # empty before the execution has begun
-        self._waiting: deque[_Unread | CallEvent | ApprovalQuestion | ServerQuestion] = deque()
-        self._unread_bytes = 0
+        self._waiting: deque[_Unread | CallEvent | _Dropped | ApprovalQuestion | ServerQuestion] = deque()
+        self._unread_bytes = self._call_bytes = 0
+        self._dropped: _Dropped | None = None  # the one that waits
         self._news = asyncio.Event()
         self._run: asyncio.Future[Envelope] | None = None  # when it is done
         self.end_read = False  # whoever reads has had the last event, or the error
@@ -132,24 +142,46 @@ class RunEvents:
         return self
 
     async def __anext__(self) -> RunEvent:
-        while True:
-            while self._waiting:
-                event = self._waiting.popleft()
-                if isinstance(event, _Unread):
-                    self._unread_bytes -= event.cost
-                    return event.chunk()
-                if isinstance(event, CallStarted | CallEnded | CallProgress):
-                    self._unread_bytes -= _EVENT_BYTES
-                    return event
-                if event.is_open:
-                    return event
-            if self._run is not None:
-                if self.end_read:
-                    raise StopAsyncIteration
-                self.end_read = True
-                return RunEnded(envelope=self._run.result())
+        while (event := self._next()) is None:
+            if self.end_read:
+                raise StopAsyncIteration
             self._news.clear()
             await self._news.wait()
+        return event
+
+    async def several(self, count_max: int) -> list[RunEvent]:
+        """The next event and those that wait behind it, up to the next question; empty after the last."""
+        events: list[RunEvent] = []
+        try:
+            events.append(await anext(self))
+        except StopAsyncIteration:
+            return events
+        while self._waiting and len(events) < count_max:
+            if isinstance(self._waiting[0], ApprovalQuestion | ServerQuestion):
+                break
+            event = self._next()
+            assert event is not None, "only questions are passed over"
+            events.append(event)
+        return events
+
+    def _next(self) -> RunEvent | None:
+        while self._waiting:
+            event = self._waiting.popleft()
+            if isinstance(event, _Unread):
+                self._unread_bytes -= event.cost
+                return event.chunk()
+            if isinstance(event, _Dropped):
+                self._dropped = None
+                return CallEventsDropped(count=event.count)
+            if isinstance(event, CallStarted | CallEnded | CallProgress):
+                self._call_bytes -= _cost(event)
+                return event
+            if event.is_open:
+                return event
+        if self._run is None or self.end_read:
+            return None
+        self.end_read = True
+        return RunEnded(envelope=self._run.result())
 
     def hear(self, stream: Stream, data: bytes) -> None:
         """Take output."""
@@ -171,15 +203,22 @@ class RunEvents:
         last = self._waiting[-1] if self._waiting else None
         if isinstance(last, CallProgress) and last.tool == told.tool:
             self._waiting[-1] = told
+            self._call_bytes += _cost(told) - _cost(last)
         else:
             self.hear_call(told)
         self._news.set()
 
     def hear_call(self, told: CallStarted | CallEnded | CallProgress) -> None:
-        """Take an event of a call. It is lost when the reader is so far behind that no room is left."""
-        if self._room > _EVENT_BYTES:
+        """Take an event of a call. It is only counted when the reader is so far behind that no room is left."""
+        cost = _cost(told)
+        if self._call_bytes + cost <= UNREAD_CALL_BYTES_MAX:
             self._waiting.append(told)
-            self._unread_bytes += _EVENT_BYTES
+            self._call_bytes += cost
+        else:
+            if self._dropped is None:
+                self._dropped = _Dropped()
+                self._waiting.append(self._dropped)
+            self._dropped.count += 1
         self._news.set()
 
     def ask(self, question: ApprovalQuestion | ServerQuestion) -> None:
@@ -195,6 +234,19 @@ class RunEvents:
     @property
     def _room(self) -> int:
         return UNREAD_BYTES_MAX - self._unread_bytes
+
+
+def _cost(told: CallEvent) -> int:
+    return _EVENT_BYTES + len(told.tool) + (0 if isinstance(told, CallStarted) else len(told.message))
+
+
+class _Dropped:
+    """Events of calls for which there was no room."""
+
+    __slots__ = ("count",)
+
+    def __init__(self) -> None:
+        self.count = 0
 
 
 class _Unread:

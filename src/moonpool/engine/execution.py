@@ -21,6 +21,7 @@ from moonpool.engine.packages.requests import InstallsOfExecution
 from moonpool.engine.tool_calls import CallsOfExecution
 from moonpool.pipeline.deadline import Deadline
 from moonpool.sandboxes.base import SandboxClosedError, Stream
+from moonpool.sandboxes.link import outcome_of
 from moonpool.sandboxes.messages import (
     Bundle,
     CallRefused,
@@ -30,6 +31,7 @@ from moonpool.sandboxes.messages import (
     GuestMessage,
     HostMessage,
     InstallPackages,
+    KernelEnded,
     Made,
     NondeterminismLog,
     Output,
@@ -170,11 +172,17 @@ class Execution:
                 self._finish(done=message, result=body)
         elif isinstance(message, Output):
             self.on_output(Stream(message.stream), body)
-        elif isinstance(message, Display):
+        elif isinstance(message, Display | Bundle | Made):
+            self._claim(message, body)
+        elif isinstance(message, KernelEnded):
+            self._finish(exit_=outcome_of(message.status << 8, killed=False, violation=None), process_only=True)
+
+    def _claim(self, message: Display | Bundle | Made, body: bytes) -> None:
+        if isinstance(message, Display):
             self._claims.take_picture(message, body)
         elif isinstance(message, Bundle):
             self._claims.take_bundle(message, body)
-        elif isinstance(message, Made) and message.run == self._spec.run_id:
+        elif message.run == self._spec.run_id:
             self._claims.take_files(message, body)
 
     def _on_request(self, message: ToolCall | CallRefused | InstallPackages, body: bytes) -> None:
@@ -200,7 +208,14 @@ class Execution:
         """The sandbox ended before the code said that it was done."""
         self._finish(exit_=outcome)
 
-    def _finish(self, *, done: Done | None = None, result: bytes = b"", exit_: ExitOutcome | None = None) -> None:
+    def _finish(
+        self,
+        *,
+        done: Done | None = None,
+        result: bytes = b"",
+        exit_: ExitOutcome | None = None,
+        process_only: bool = False,
+    ) -> None:
         if not self._ended.done():
             self._calls.open = False
             nondeterminism_log, divergence = self._nondeterminism or (b"", "")
@@ -209,6 +224,7 @@ class Execution:
                     done=done,
                     result=result,
                     exit=exit_,
+                    process_only=process_only,
                     forced=self._forced,
                     limits_hit=self._sandbox.limits_hit(),
                     parked_s=self.deadline.paused_s,

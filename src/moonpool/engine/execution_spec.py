@@ -10,6 +10,7 @@ from moonpool.sandboxes.base import SandboxLimits
 from moonpool_wire.limits import NONDETERMINISM_BYTES_MAX
 
 if TYPE_CHECKING:
+    from moonpool.engine.branches import Undone
     from moonpool.engine.files.created_files import Claims
     from moonpool.features.recordings.model import RecordedInput
     from moonpool.sandboxes.base import ExitOutcome, LimitKind
@@ -52,11 +53,16 @@ class ExecutionSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionOutcome:
-    """How it ended. Exactly one of `done` and `exit` is set."""
+    """How it ended. Exactly one of `done` and `exit` is set.
+
+    `process_only`: its process ended, not its sandbox. `recovered`: then, to which state the session went back.
+    """
 
     done: Done | None = None
     result: bytes = b""
     exit: ExitOutcome | None = None
+    process_only: bool = False
+    recovered: Undone | None = None
     forced: str | None = None  # why the host ended it: `timeout`, `cancelled`, `output`, `journal`, `plan`
     limits_hit: frozenset[LimitKind] | None = None  # None: nobody counts here
     parked_s: float = 0.0

@@ -137,8 +137,8 @@ class RunEnding:
         return with_files_that_fit(envelope_with(plan))
 
     async def _files_made(self, outcome: ExecutionOutcome, sandbox: Sandbox) -> MadeFiles:
-        """What the code left in `/workspace`, as long as its sandbox is there."""
-        if not outcome.claims.count or sandbox.has_ended:
+        """What the code left in `/workspace`, as long as that is there."""
+        if not outcome.claims.count or sandbox.has_ended or outcome.recovered is not None:
             return NO_FILES
         if not self._spec.final:
             return in_sandbox(outcome.claims, self._blanked)

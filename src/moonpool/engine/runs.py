@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.envelope import Envelope, ExecutionError
@@ -32,10 +33,11 @@ from moonpool.sandboxes.base import Stream
 from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from moonpool.core.calls import CallErrorType, ToolCallOutcome, ToolCallSpec
     from moonpool.engine.artifacts import ArtifactsOfRun
+    from moonpool.engine.branches import Undone
     from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.execution_spec import ExecutionOutcome
     from moonpool.engine.packages.requests import Install
@@ -48,6 +50,8 @@ if TYPE_CHECKING:
     from moonpool.pipeline.planned_run import PlanWatch
     from moonpool.sandboxes.base import Sandbox
     from moonpool.tools.snapshot import ToolSnapshot
+
+    Recover = Callable[["Run"], Awaitable[Undone | None]]
 
 
 _log = logging.getLogger(__name__)
@@ -147,10 +151,14 @@ class Run:
         *,
         final: bool,
         history: SandboxHistory = _FRESH,
+        recover: Recover | None = None,
     ) -> Envelope:
-        """Run on `sandbox`, record start and end, return the envelope. Raises nothing but CancelledError."""
+        """Run on `sandbox`, record start and end, return the envelope. Raises nothing but CancelledError.
+
+        `recover` is called when the code's process ended and its sandbox did not.
+        """
         try:
-            return await self._on(sandbox, snapshot, history, final=final)
+            return await self._on(sandbox, snapshot, history, recover, final=final)
         except Exception as failure:  # noqa: BLE001  the last resort: whatever it is, the caller gets an envelope
             return await finish(self._broken(failure))
 
@@ -159,6 +167,7 @@ class Run:
         sandbox: Sandbox,
         snapshot: Callable[[], ToolSnapshot | None],
         history: SandboxHistory,
+        recover: Recover | None,
         *,
         final: bool,
     ) -> Envelope:
@@ -250,7 +259,7 @@ class Run:
                 progress.over()
             self._runtime.artifacts.close(self.run_id)
         self._records.code_ends()
-        return await finish(self._finish(outcome, ending, recorded, sandbox))
+        return await finish(self._finish(outcome, ending, recorded, sandbox, recover))
 
     @property
     def sent_calls(self) -> Sequence[SentCall]:
@@ -352,10 +361,17 @@ class Run:
         )
 
     async def _finish(
-        self, outcome: ExecutionOutcome, ending: RunEnding, recorded: asyncio.Future[None], sandbox: Sandbox
+        self,
+        outcome: ExecutionOutcome,
+        ending: RunEnding,
+        recorded: asyncio.Future[None],
+        sandbox: Sandbox,
+        recover: Recover | None,
     ) -> Envelope:
         """Make the envelope once the start is on record, and record the end."""
         await recorded
+        if outcome.process_only and recover is not None:
+            outcome = self.outcome = replace(outcome, recovered=await recover(self))
         exceeded = self._watch.problem if self._watch is not None else ""
         envelope = await ending.envelope(outcome, sandbox, exceeded=exceeded)
         self._keep_recording(envelope, forced=outcome.forced or "", nondeterminism_log=outcome.nondeterminism_log)

@@ -4,7 +4,8 @@
 and files, between executions. Either way: the start is on record before the code starts, the envelope is made whatever
 happens, the end is on record before the envelope is handed out.
 
-A session whose kernel died starts afresh at its next execution; the envelope of the execution that killed it says so.
+A session whose kernel died starts afresh at its next execution, or goes on from its newest checkpoint where it has
+some; the envelope of the execution that killed it says which.
 """
 
 from __future__ import annotations
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from moonpool.core.audit import Journal
     from moonpool.core.envelope import Envelope
     from moonpool.engine.artifacts import Artifacts
+    from moonpool.engine.branches import Undone
     from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.packages.installer import PackageInstaller
     from moonpool.engine.packages.model import InstalledPackages
@@ -232,6 +234,7 @@ class Session:
         self._idle = asyncio.Event()  # while none of its code runs
         self._idle.set()
         self._run: Run | None = None
+        self.last_recovery: tuple[str, Undone] | None = None  # the execution whose process ended, and what is back
         self._memory = SessionMemory()  # of budgets and labels; outlives a kernel that died
         if origin is not None:
             self._kernel, self._branch, self._memory = origin
@@ -401,14 +404,28 @@ class Session:
         )
         self._kernel.was_put_back = False
         try:
-            return await run.on(sandbox, lambda: self._snapshot or snapshot, final=self._final, history=history)
+            return await run.on(
+                sandbox,
+                lambda: self._snapshot or snapshot,
+                final=self._final,
+                history=history,
+                recover=lambda run: self._recover(run, sandbox),
+            )
         finally:
-            if self._branch is not None:
+            if self._branch is not None and (run.outcome is None or run.outcome.recovered is None):
                 self._branch.ran(
                     run.run_id, run.sent_calls, sandbox, told=run.outcome is None or run.outcome.done is None
                 )
             if sandbox.has_ended:
                 self._kernel.sandbox = None
+
+    async def _recover(self, run: Run, sandbox: Sandbox) -> Undone | None:
+        if self._branch is None:  # only a sandbox with checkpoints outlives the process that runs code
+            sandbox.kill()
+            return None
+        recovered = await self.checkpoints.recover(sandbox, run.run_id, run.sent_calls)
+        self.last_recovery = None if recovered is None else (run.run_id, recovered)
+        return recovered
 
     async def _ready(self, request: CodeRequest, run: Run) -> tuple[Sandbox, ToolSnapshot]:
         await self._runtime.tool_registry.recheck_library()

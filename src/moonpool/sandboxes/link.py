@@ -22,10 +22,19 @@ from typing import TYPE_CHECKING, ParamSpec
 
 from moonpool.sandboxes.backlog import Backlog
 from moonpool.sandboxes.base import ExitCause, ExitOutcome
-from moonpool.sandboxes.messages import InvalidMessage, Output, check_body, decode_guest, decode_host, encode
+from moonpool.sandboxes.messages import (
+    InvalidMessage,
+    KernelEnded,
+    Output,
+    TakeCheckpoint,
+    check_body,
+    decode_guest,
+    decode_host,
+    encode,
+)
 from moonpool.sandboxes.unread_budget import UnreadBudget
 from moonpool_wire.channel import Channel, Message
-from moonpool_wire.frames import WireError
+from moonpool_wire.frames import WireError, restart_mark
 from moonpool_wire.limits import (
     BLOB_BYTES_MAX_TO_HOST,
     FRAMES_BURST_MAX,
@@ -86,6 +95,10 @@ class GuestLink:
         self._bytes = TokenBucket(rate=RECEIVED_BYTES_PER_SECOND_MAX, burst=RECEIVED_BYTES_BURST_MAX)
         self._refused = TokenBucket(rate=REFUSED_CALLS_PER_SECOND_MAX, burst=REFUSED_CALLS_BURST_MAX)
         self._unsent = bytearray()
+        self._mark = b""  # behind which another process of the guest goes on; empty where none can
+        self._tail = b""  # what was read last, which may end in the beginning of a mark
+        self._behind: bytes | None = None  # a mark was found: what was read behind it
+        self._is_anew = False  # nothing was heard since
         self._unread = unread or UnreadBudget()
         self._sink: GuestSink = Backlog()
         self.on_violation: Callable[[], None] = _no_owner_yet  # SECURITY: the sandbox sets what ends it
@@ -146,6 +159,8 @@ class GuestLink:
         """Queue a message; a guest that is gone or broken swallows it."""
         if not self._channel_open:
             return
+        if isinstance(message, TakeCheckpoint) and message.token:
+            self._mark = restart_mark(message.token)
         self._channel.send(encode(message), body)
         self._write(self._channel.data_to_send())
         if self._channel.unsent_bytes > _QUEUED_BYTES_MAX:
@@ -206,7 +221,30 @@ class GuestLink:
             self._expecting = self._loop.call_later(_CLOSED_GRACE_S, self._expect_end)
             return
         self._drain_pipes()
-        self._take_turn(data)
+        self._take_turn(self._before_mark(data))
+
+    def _before_mark(self, data: bytes) -> bytes:
+        """What was sent before a mark, if there is one in `data`."""
+        if not self._mark:
+            return data
+        seen = self._tail + data
+        at = seen.find(self._mark)
+        if at < 0:
+            self._tail = seen[-len(self._mark) + 1 :]
+            return data
+        known, self._tail = len(self._tail), b""
+        self._behind = seen[at + len(self._mark) :]
+        return data[: max(0, at - known)]
+
+    def _begin_anew(self, behind: bytes) -> None:
+        """Another process of the guest has the channel: drop the frames that its predecessor left half done."""
+        self._behind, self._is_anew = None, True
+        self._channel = Channel(blob_bytes_max=BLOB_BYTES_MAX_TO_HOST)
+        if self._unsent:
+            self._unsent.clear()
+            self._loop.remove_writer(self._fd)
+        self._write(self._mark)
+        self._take_turn(behind)
 
     def _take_turn(self, data: bytes) -> None:
         """Handle a few frames. SECURITY: more at once and neighbours would wait for all that one guest says."""
@@ -228,6 +266,13 @@ class GuestLink:
     def _hand_over(self, event: Message) -> None:
         message = decode_guest(event.head)
         check_body(message, event.body)
+        first, self._is_anew = self._is_anew, False
+        if isinstance(message, KernelEnded):
+            if not first:
+                raise InvalidMessage("it said that the process had ended which said so")
+            if isinstance(self._sink, Backlog):  # while no code runs nobody goes on: the sandbox ends with its kernel
+                self.on_violation()
+                return
         if isinstance(message, Output) and self._has_pipes:  # SECURITY: it costs more there, and no pipe ever fills
             raise InvalidMessage("it sent output as a message, though it has pipes")
         self._tell(self._sink.on_message, message, event.body)
@@ -255,7 +300,7 @@ class GuestLink:
         wait_s = max(
             self._frames.take(max(1, frames), now), self._messages.take(messages, now), self._bytes.take(size, now)
         )
-        if wait_s > 0 or self._channel.has_frames:
+        if wait_s > 0 or self._channel.has_frames or self._behind is not None:
             self._rest(wait_s)
 
     def _rest(self, wait_s: float) -> None:
@@ -277,6 +322,8 @@ class GuestLink:
         wait_s = self._rest_until - self._loop.time()
         if wait_s <= 0 and self._channel.has_frames:
             self._take_turn(b"")
+        elif wait_s <= 0 and self._behind is not None:
+            self._begin_anew(self._behind)
         elif wait_s <= 0:
             self._reads = True
             self._loop.add_reader(self._fd, self._on_channel)
@@ -338,9 +385,11 @@ class GuestLink:
         data = b""  # first what was read already and waits for its turn
         for _ in range(1024):
             try:
-                for event in self._channel.receive(data):
+                for event in self._channel.receive(self._before_mark(data)):
                     if isinstance(event, Message):
                         self._hand_over(event)
+                if self._behind is not None:
+                    break
                 data = self._socket.recv(_READ_BYTES)
             except (OSError, WireError, InvalidMessage):
                 break  # a half-written frame of a process that was killed

@@ -173,6 +173,12 @@ class CheckpointDone(msgspec.Struct, frozen=True, tag_field="t", tag="checkpoint
     lost: Text = ""
 
 
+class KernelEnded(msgspec.Struct, frozen=True, tag_field="t", tag="kernel_ended"):
+    """The process that ran code has ended by itself, not its sandbox. A `restore` is awaited. First behind a mark."""
+
+    status: Annotated[int, Meta(ge=0, le=255)]
+
+
 FileAnswer = FileOpened | FileTaken | FileData | FileEntries | FileDone | FileFailed
 GuestMessage = (
     Ready
@@ -187,6 +193,7 @@ GuestMessage = (
     | RecordedNondeterminism
     | Made
     | CheckpointDone
+    | KernelEnded
     | FileAnswer
 )
 
@@ -232,11 +239,15 @@ class Close(msgspec.Struct, frozen=True, tag_field="t", tag="close"):
 
 
 class TakeCheckpoint(msgspec.Struct, frozen=True, tag_field="t", tag="checkpoint"):
-    """Keep the state as it is as checkpoint `number`, and forget those in `drop`. The first comes before any code."""
+    """Keep the state as it is as checkpoint `number`, and forget those in `drop`. The first comes before any code.
+
+    `token` is that of `moonpool_wire.frames.restart_mark`.
+    """
 
     order: int
     number: int
     drop: tuple[int, ...] = ()
+    token: str = ""
 
 
 class RestoreCheckpoint(msgspec.Struct, frozen=True, tag_field="t", tag="restore"):
@@ -408,6 +419,7 @@ __all__ = [
     "InstallPackages",
     "Interrupt",
     "InvalidMessage",
+    "KernelEnded",
     "Made",
     "NondeterminismLog",
     "Output",

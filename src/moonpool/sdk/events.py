@@ -65,6 +65,13 @@ class ToolCallEnded:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CallEventsDropped:
+    """So many events of calls are missing from here on, because the reader was slow by some 60,000 of them."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
     """How far a tool call is, as its server says; at most ten reports a second."""
 

@@ -11,7 +11,6 @@ import codecs
 import inspect
 import logging
 import threading
-from collections import deque
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
@@ -21,6 +20,7 @@ from moonpool.core.calls import CallEnded, CallProgress, CallStarted
 from moonpool.core.errors import InputError, MoonpoolError
 from moonpool.core.languages import PYTHON
 from moonpool.engine.answering import answered_by
+from moonpool.engine.events import CallEventsDropped as HostedDropped
 from moonpool.engine.events import OutputChunk, RunEnded, run_events
 from moonpool.engine.server_request_events import ServerQuestion as HostedQuestion
 from moonpool.features.approvals.events import ApprovalQuestion
@@ -28,7 +28,7 @@ from moonpool.features.approvals.model import ApprovalAnswerError
 from moonpool.sandboxes.shielding import finish
 from moonpool.sdk.checkpoints import undone_of
 from moonpool.sdk.engines import same_tenant, tenant_for
-from moonpool.sdk.events import Output, approval_fields, call_event, question_fields
+from moonpool.sdk.events import CallEventsDropped, Output, approval_fields, call_event, question_fields
 from moonpool.sdk.results import Result, Usage, result_of
 from moonpool.sdk.transfers import put
 from moonpool.server.mcp.catalogs import CurrentCatalog
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from moonpool.core.envelope import Envelope
     from moonpool.engine.code_request import CodeRequest
-    from moonpool.engine.events import RunEvents
+    from moonpool.engine.events import RunEvent, RunEvents
     from moonpool.engine.files.service import SessionFiles
     from moonpool.engine.packages.model import InstalledPackages
     from moonpool.engine.server_request_events import QuestionKind
@@ -55,10 +55,11 @@ if TYPE_CHECKING:
     from moonpool.sdk.runtime_thread import RuntimeThread
     from moonpool.tools.snapshot import ToolSnapshot
 
+    Told = Output | ToolCallStarted | ToolCallEnded | CallEventsDropped | Progress
+    Event: TypeAlias = Told | ApprovalFields | QuestionFields | Display | Result
+
 _log = logging.getLogger("moonpool.sdk")
-Event: TypeAlias = (
-    "Output | ToolCallStarted | ToolCallEnded | Progress | ApprovalFields | QuestionFields | Display | Result"
-)
+_EVENTS_MAX = 256  # that are handed over at once
 Caller: TypeAlias = "Callable[[Callable[[], Any]], Awaitable[Any]]"
 """Calls a function of the application where such functions run: in its event loop, or in a thread."""
 _NOBODY = "nobody answers questions of this session; give approve= to moonpool.session, or read them with stream()"
@@ -226,10 +227,10 @@ class HostedSession:
         stream = await self.stream(request, (), caller, answer_all=True)
         try:
             while True:
-                event = await stream.next()
-                if isinstance(event, Result):
-                    return event
-                assert event is not None, "the last event of a stream is its result"
+                events = await stream.next()
+                assert events, "the last event of a stream is its result"
+                if isinstance(events[-1], Result):
+                    return events[-1]
         finally:
             await stream.close()
 
@@ -260,7 +261,11 @@ class HostedSession:
         return isinstance(self._options.approve, str)
 
     def _done(self, envelope: Envelope) -> Result:
-        result = result_of(envelope)
+        recovery = None if self._session is None else self._session.last_recovery
+        if recovery is not None and recovery[0] == envelope.run_id:
+            result = result_of(envelope, undone_of(recovery[1]))
+        else:
+            result = result_of(envelope)
         self.usage = self.usage.plus(result)
         return result
 
@@ -289,7 +294,7 @@ class HostedSession:
 
 
 class HostedStream:
-    """The events of one execution, read one at a time."""
+    """The events of one execution, read in one place: those that wait, at once."""
 
     def __init__(
         self, hosted: HostedSession, session: Session, answer: Callable[[ApprovalQuestion], None] | None
@@ -299,7 +304,7 @@ class HostedStream:
         self._stack = AsyncExitStack()
         self._events: RunEvents | None = None
         self._texts = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")}
-        self._waiting: deque[Event] = deque()
+        self._waiting: list[Event] = []
         self._reading = False
         self._ended = False
 
@@ -309,36 +314,42 @@ class HostedStream:
             run_events(self._session.execute, request, opened.events, asks=questions)
         )
 
-    async def next(self) -> Event | None:
-        """The next event; None after the last. Raises what kept the code from running."""
+    async def next(self) -> list[Event]:
+        """The next events, at least one; none after the last. Raises what kept the code from running.
+
+        A question comes first, or not at all: it is open when it is handed over.
+        """
         if self._reading:
             raise InputError("this stream is being read already; read it in one place")
         self._reading = True
         try:
-            while not self._waiting:
-                if self._ended:
-                    return None
+            while not self._waiting and not self._ended:
                 await self._read()
-            return self._waiting.popleft()
+            events, self._waiting = self._waiting, []
+            return events
         finally:
             self._reading = False
 
     async def _read(self) -> None:
         assert self._events is not None
         try:
-            event = await anext(self._events)
-        except StopAsyncIteration:
-            self._ended = True
-            return
+            events = await self._events.several(_EVENTS_MAX)
         except MoonpoolError:
             self._ended = True
             await self._stack.aclose()
             raise
+        self._ended = not events
+        for event in events:
+            await self._take(event)
+
+    async def _take(self, event: RunEvent) -> None:
         match event:
             case OutputChunk():
                 self._hear(event)
             case CallStarted() | CallEnded() | CallProgress():
                 self._waiting.append(call_event(event))
+            case HostedDropped():
+                self._waiting.append(CallEventsDropped(count=event.count))
             case ApprovalQuestion() if self._answer is not None:
                 self._answer(event)
             case ApprovalQuestion():

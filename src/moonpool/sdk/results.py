@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from moonpool.core.envelope import Envelope, ExecutionError
     from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.sdk.checkpoints import Undone
 
 _RICHEST_FIRST: Final = ("text/html", "image/svg+xml", "text/markdown", "text/latex", "application/json")
 StreamName = Literal["stdout", "stderr"]
@@ -69,6 +70,8 @@ class Result:
     exit_code: int = 0  # as of a process: 1 for an exception, 128 + n for signal n
     duration_ms: int = 0
     tool_calls: int = 0
+    recovered: Undone | None = None
+    """The code's process ended, and the session went on from this checkpoint; see `moonpool.session(checkpoints=)`."""
     envelope: Mapping[str, JsonValue] = field(default_factory=dict[str, "JsonValue"], repr=False)
     """All of it as JSON, see docs/reference/runtime-contract.md."""
 
@@ -106,7 +109,7 @@ class Usage:
         )
 
 
-def result_of(envelope: Envelope) -> Result:
+def result_of(envelope: Envelope, recovered: Undone | None = None) -> Result:
     """An envelope as applications see it."""
     extras = envelope.extras
     return Result(
@@ -122,6 +125,7 @@ def result_of(envelope: Envelope) -> Result:
         exit_code=_count(extras, "exit_code"),
         duration_ms=envelope.duration_ms,
         tool_calls=_count(envelope.metrics, "tool_calls"),
+        recovered=recovered,
         envelope=envelope.to_json(),
     )
 

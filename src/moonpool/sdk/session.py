@@ -5,12 +5,20 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, cast
 
 from moonpool.core.languages import PYTHON
 from moonpool.network.rules import parse_domain
 from moonpool.sdk import transfers
-from moonpool.sdk.events import ApprovalRequest, Output, Progress, ServerQuestion, ToolCallEnded, ToolCallStarted
+from moonpool.sdk.events import (
+    ApprovalRequest,
+    CallEventsDropped,
+    Output,
+    Progress,
+    ServerQuestion,
+    ToolCallEnded,
+    ToolCallStarted,
+)
 from moonpool.sdk.hosted_session import EventTypes, HostedSession, in_loop
 from moonpool.sdk.options import SessionOptions
 from moonpool.sdk.requests import checked_kinds, code_request
@@ -35,7 +43,15 @@ if TYPE_CHECKING:
 
 _T = TypeVar("_T")
 Event: TypeAlias = (
-    Output | ToolCallStarted | ToolCallEnded | Progress | ApprovalRequest | ServerQuestion | Display | Result
+    Output
+    | ToolCallStarted
+    | ToolCallEnded
+    | CallEventsDropped
+    | Progress
+    | ApprovalRequest
+    | ServerQuestion
+    | Display
+    | Result
 )
 """What `Session.stream` yields; the last is the `Result`."""
 Answer: TypeAlias = "bool | str | None"
@@ -167,8 +183,10 @@ class Stream:
     async def __anext__(self) -> Event:
         if self._handle.over:
             raise StopAsyncIteration
+        if (event := self._handle.take()) is not None:
+            return cast("Event", event)
         try:
-            event = await self._handle.next().wait()
+            event = self._handle.first(await self._handle.fetch().wait())
         except asyncio.CancelledError:
             await self.aclose()  # as a generator is over then; the event that it waited for may be lost
             raise
@@ -176,7 +194,6 @@ class Stream:
             self._handle.over = True
             raise
         if event is None:
-            self._handle.over = True
             raise StopAsyncIteration
         return event
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -111,22 +112,36 @@ class StreamHandle:
     ) -> None:
         self._session, self._begin = session, begin
         self._stream: HostedStream | None = None
+        self._read: deque[Any] = deque()  # events that are here already
         self.over = False  # nothing more is to be read
 
-    def next(self) -> Call[Any]:
-        """Begin to read the next event, None after the last; the first call begins the execution."""
+    def take(self) -> object | None:
+        """An event that is here already, None if there is none."""
+        with suppress(IndexError):
+            return self._read.popleft()
+        return None
+
+    def fetch(self) -> Call[list[Any]]:
+        """Begin to fetch the next events, none after the last; the first call begins the execution."""
         caller = self._session.caller()
 
-        async def read(hosted: HostedSession) -> object:
+        async def read(hosted: HostedSession) -> list[Any]:
             if self._stream is None:
                 self._stream = await self._begin(hosted, caller)
             return await self._stream.next()
 
         return self._session.call(read)
 
+    def first(self, events: list[Any]) -> Any:
+        """Keep what was fetched, and take the first event of it; None after the last."""
+        self._read.extend(events[1:])
+        self.over = not events
+        return events[0] if events else None
+
     def close(self) -> Call[None] | None:
         """Begin to end the execution if it still runs; None when there is nothing to end."""
         self.over = True
+        self._read.clear()
         stream = self._stream
         return None if stream is None else stream.thread.call(stream.close)
 

@@ -6,7 +6,7 @@
 
 The kernel of such a session is a child of PID 1. A checkpoint is a fork of it that waits (a twin), and the state of
 `/workspace`. To go back, the twin becomes the kernel, and the one in use is ended; the host then asks for a twin of it
-under the same number, while nobody waits.
+under the same number, while nobody waits. When the kernel dies while it runs code, a twin goes on in the same way.
 
 The kernel and its twins speak JSON datagrams with PID 1: each process over a pair of sockets of its own, which it
 hands over when it reports on the one socket that all of them share.

@@ -2,8 +2,12 @@
 
 It was forked before any code ran and never runs any. It is the twin of the first checkpoint itself.
 
-INVARIANT: it ends when the kernel in use ends, with its status, and the sandbox with it. It answers every request of
-the kernel, or ends it. While a twin gets ready the kernel in use lives, so a failure there loses nothing.
+When the kernel in use ends by itself, whatever it left is ended, the host is told, and a twin goes on as it says. The
+dead one may have left half a frame in the channel, in either direction: `GuestChannel.begin_anew`.
+
+INVARIANT: it answers every request of the kernel, or ends. While a twin gets ready the kernel in use lives, so a
+failure there loses nothing. A kernel that ends before the host could tell it to keep or to put back something, or
+while it does, ends the sandbox with its own status.
 """
 
 import json
@@ -17,10 +21,12 @@ from contextlib import suppress
 from typing import Any
 
 from moonpool_guest import linux
+from moonpool_guest.channel import ChannelGoneError, GuestChannel
 from moonpool_guest.checkpoints import links, obstacles
 from moonpool_guest.checkpoints.saved import NotKeptError, SavedFiles
 
 _NO_ROOM = "the sandbox can have no more processes or memory"
+_LOST = 71
 _ROUNDS_MAX = 1000
 _PAUSE_S = 0.002
 
@@ -28,9 +34,9 @@ _PAUSE_S = 0.002
 class Supervisor:
     """Serves one sandbox. `serve` returns in every kernel that is forked here."""
 
-    def __init__(self, prepare: Callable[[], None]) -> None:
+    def __init__(self, prepare: Callable[[], None], channel: GuestChannel, mark: bytes) -> None:
         """`prepare` is called in each kernel that is forked, before anything else."""
-        self._prepare = prepare
+        self._prepare, self._channel, self._mark = prepare, channel, mark
         self.report, self._reports = links.pair()  # of all processes: theirs, and ours
         self._wake, self._woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._files = SavedFiles()
@@ -40,6 +46,8 @@ class Supervisor:
         self._restoring: tuple[int, int] | None = None  # checkpoint and order
         self._ended: set[int] = set()  # twins that somebody else has ended
         self._dying: set[int] = set()  # whom we have killed
+        self._fallen: int | None = None  # the kernel in use has ended by itself, with this status
+        self._has_fallen = False  # and no other is in use yet
         self._poll = select.poll()
 
     def serve(self, checkpoint: int, order: int) -> "tuple[int, int]":
@@ -63,6 +71,8 @@ class Supervisor:
             for fd, _ in self._poll.poll():
                 if fd == self._wake:
                     self._reap()
+                    if self._fallen is not None and (forked := self._go_on(self._fallen)) is not None:
+                        return forked
                 elif fd == self._reports.fileno():
                     self._hear_report()
                 elif self._is_kernel(fd) and (forked := self._hear_kernel()) is not None:
@@ -104,7 +114,8 @@ class Supervisor:
                     return
                 if self._kernel is not None and pid == self._kernel[0]:
                     code = os.waitstatus_to_exitcode(status)
-                    os._exit(code if code >= 0 else 128 - code)
+                    self._fallen = code if code >= 0 else 128 - code
+                    continue
                 twin = next((number for number, (its, _) in self._twins.items() if its == pid), None)
                 if twin is not None:
                     self._ended.add(pid)
@@ -121,6 +132,8 @@ class Supervisor:
 
     def _give_up(self) -> None:
         """The process that is awaited has ended: nobody else may, while there are only the kernel and its twins."""
+        if self._kernel is None:
+            os._exit(_LOST)
         if self._asked is not None:
             self._files.drop(self._asked)
         self._asked = self._restoring = None
@@ -214,10 +227,42 @@ class Supervisor:
 
     # --- going back
 
+    def _go_on(self, status: int) -> "tuple[int, int] | None":
+        """The kernel has ended by itself: end what it left, tell the host, and put back what it says.
+
+        Returns what `serve` does in a kernel that is forked here, None in PID 1.
+        """
+        self._reap()
+        if self._kernel is None or self._asked is not None or self._restoring is not None:
+            os._exit(status)
+        with suppress(KeyError):
+            self._poll.unregister(self._kernel[1].fileno())
+        self._kernel[1].close()
+        self._kernel = self._fallen = None
+        self._has_fallen = True
+        self._end_left(0)
+        try:
+            self._channel.begin_anew(self._mark, {"t": "kernel_ended", "status": status})
+            while self._restoring is None:
+                head, _ = self._channel.wait_control()
+                if head["t"] == "restore":
+                    self._drop(head["drop"])
+                    if (forked := self._restore(head["number"], head["order"], 0)) is not None:
+                        return forked
+        except ChannelGoneError:
+            os._exit(status)
+        return None
+
+    def _refuse(self, order: int, why: str) -> None:
+        if self._kernel is None:
+            self._channel.send({"t": "checkpoint_done", "order": order, "refused": why})
+        else:
+            self._answer({"refused": why})
+
     def _restore(self, checkpoint: int, order: int, blobs: int) -> "tuple[int, int] | None":
         pid, link = self._twins.get(checkpoint, (0, None))
         if not pid or pid in self._ended or not self._files.has(checkpoint):
-            self._answer({"refused": "its process was ended by the code" if pid else "it is not kept any more"})
+            self._refuse(order, "its process was ended by the code" if pid else "it is not kept any more")
             return None
         self._restoring = checkpoint, order
         if link is None:
@@ -225,13 +270,13 @@ class Supervisor:
                 return self._fork(order, blobs)
             except OSError:
                 self._restoring = None
-                self._answer({"refused": _NO_ROOM})
+                self._refuse(order, _NO_ROOM)
                 return None
         try:
-            link.send(json.dumps({"order": order, "blob": blobs}).encode())
+            link.send(json.dumps({"order": order, "blob": blobs, "anew": self._has_fallen}).encode())
         except OSError:
             self._restoring = None
-            self._answer({"refused": "its process was ended by the code"})
+            self._refuse(order, "its process was ended by the code")
         return None
 
     def _put_in_use(self, pid: int, link: socket.socket) -> None:
@@ -249,6 +294,8 @@ class Supervisor:
             self._end_others(pid, before[0])
             before[1].close()  # not before it is killed: it would answer the order
             lost = self._files.restore(checkpoint)
+        elif self._has_fallen:
+            lost, self._has_fallen = self._files.restore(checkpoint), False
         self._kernel = pid, link
         self._poll.register(link.fileno(), select.POLLIN)
         self._answer({"op": "go", "lost": lost})
@@ -262,6 +309,10 @@ class Supervisor:
         self._kill(kernel)
         if not is_quiet:
             self._dying.discard(kernel)
+        self._end_left(kept)
+
+    def _end_left(self, kept: int) -> None:
+        """End all that is neither ours, nor the kernel, nor its twins, nor `kept`."""
         for _ in range(_ROUNDS_MAX):
             others = [pid for pid, _ in self._others() if pid != kept]
             if not others:
@@ -270,7 +321,7 @@ class Supervisor:
                 self._kill(pid)
                 self._dying.discard(pid)
             time.sleep(_PAUSE_S)
-        os._exit(71)  # it cannot be stopped, so nothing can be put back
+        os._exit(_LOST)  # it cannot be stopped, so nothing can be put back
 
 
 def _wake_up(_number: int, _frame: object) -> None:

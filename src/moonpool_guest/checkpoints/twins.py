@@ -18,6 +18,7 @@ from moonpool_guest.channel import GuestChannel
 from moonpool_guest.checkpoints import links
 from moonpool_guest.checkpoints.saved import NotKeptError
 from moonpool_guest.checkpoints.supervisor import Supervisor
+from moonpool_wire.frames import restart_mark
 
 ORDERS = frozenset({"checkpoint", "restore"})
 _BYTES_MAX = 8192
@@ -48,7 +49,7 @@ class Twins:
             if head["t"] == "restore":
                 answer = self._restore(order, checkpoint, drop)
             elif self._link is None:
-                order, answer = self._begin(order, checkpoint)
+                order, answer = self._begin(order, checkpoint, restart_mark(head["token"]))
             else:
                 order, answer = self._leave_twin(order, checkpoint, drop)
         except NotKeptError as error:
@@ -59,7 +60,7 @@ class Twins:
 
     # --- becoming a kernel
 
-    def _begin(self, order: int, checkpoint: int) -> "tuple[int, dict[str, Any]]":
+    def _begin(self, order: int, checkpoint: int, mark: bytes) -> "tuple[int, dict[str, Any]]":
         """From PID 1, which has run no code yet: it stays behind as supervisor."""
         self._tid_address = linux.thread_id_address()
         on_interrupt = signal.getsignal(signal.SIGINT)
@@ -67,7 +68,7 @@ class Twins:
         def prepare() -> None:
             signal.signal(signal.SIGINT, on_interrupt)
 
-        supervisor = Supervisor(prepare)
+        supervisor = Supervisor(prepare, self._channel, mark)
         order, blobs = supervisor.serve(checkpoint, order)
         os.setpgid(0, 0)  # what code sends to its own group reaches no twin
         self._report = supervisor.report
@@ -138,6 +139,8 @@ class Twins:
         places = _places()
         said = self._announce({"op": "twin", "pid": os.getpid(), "id": checkpoint}, ends)
         _seek(places)
+        if said["anew"]:
+            self._channel.renew()
         return int(said["order"]), self._take_over(int(said["order"]), int(said["blob"]))
 
     def _restore(self, order: int, checkpoint: int, drop: "list[int]") -> "dict[str, Any]":
