@@ -83,8 +83,8 @@ async def test_a_client_runs_code_in_a_kernel_of_a_gateway() -> None:
                 await joined
             with pytest.raises(RuntimeError, match="Not connected"):
                 await client.execute("1")
-    with pytest.raises(ValueError, match="not available"):
-        KernelClient(approve_shell_cmds=True)
+    with pytest.raises(ValueError, match="requires approve_shell_cmds"):
+        KernelClient(require_shell_escape=True)
 
 
 async def test_gateway_and_client_may_live_in_different_loops_and_threads() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from moonpool.ipybox import shell_server
 from moonpool.ipybox.kernel_session import ExecutionError, ExecutionResult, KernelSession
 from moonpool.ipybox.options import (
     ExecutorOptions,
@@ -71,7 +72,9 @@ class CodeExecutor:
         `images_dir` (`images`).
         `approval_timeout` is how long a call waits for an answer, `connect_timeout` for its server,
         `kernel_init_timeout` the start for the kernel; seconds, None: for ever. `sandbox=False` is sandboxed as well.
-        `approve_tool_calls`: `stream` asks about every call; else about none. Raises ValueError.
+        `approve_tool_calls`: `stream` asks about every call; else about none. `approve_shell_cmds`: it asks about each
+        `!cmd` (tool `shell`) and `%%bash` (`shell_magic`) of the server `ipybox`; with `require_shell_escape` code that
+        starts a process otherwise raises RuntimeError. Raises ValueError.
         """
         check_shell_approval(approve=approve_shell_cmds, require=require_shell_escape)
         self.tool_server_host, self.tool_server_port = tool_server_host, tool_server_port
@@ -132,7 +135,7 @@ class CodeExecutor:
         try:
             async for item in self._started_kernel.stream(code, timeout):
                 match item:
-                    case ApprovalRequest() if self.approve_tool_calls:
+                    case ApprovalRequest() if self.approve_tool_calls or self._is_about_shell(item):
                         yield item
                     case ApprovalRequest():
                         await _answer(item)
@@ -159,6 +162,9 @@ class CodeExecutor:
                     pass
         return CodeExecutionResult(text=None, images=[])
 
+    def _is_about_shell(self, request: ApprovalRequest) -> bool:
+        return self.approve_shell_cmds and request.server_name == shell_server.NAME
+
     @property
     def _started_kernel(self) -> KernelSession:
         if self._kernel is None:
@@ -172,9 +178,16 @@ class CodeExecutor:
             approval_timeout=self.approval_timeout,
             connect_timeout=self.connect_timeout,
             asks=self.approve_tool_calls,
+            asks_shell=self.approve_shell_cmds,
             apart=object(),
         )
-        kernel = KernelSession(options, self.kernel_env, self.images_dir or Path("images"), self.kernel_init_timeout)
+        kernel = KernelSession(
+            options,
+            self.kernel_env,
+            self.images_dir or Path("images"),
+            self.kernel_init_timeout,
+            require_shell_escape=self.require_shell_escape,
+        )
         try:
             await kernel.start()
         except BaseException:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
     from pathlib import Path
 
-    from moonpool.sdk.options import SessionOptions
+    from moonpool.ipybox.options import ExecutorOptions
 
 _QUIET: Final = {"TERM": "dumb", "NO_COLOR": "1"}
 _LOST: Final = "the variables of this session are lost"
@@ -57,9 +57,18 @@ class _Text:
 class KernelSession:
     """A kernel that is started, reset and stopped; executions in it."""
 
-    def __init__(self, options: SessionOptions, kernel_env: Mapping[str, str], images_dir: Path, init_s: float) -> None:
+    def __init__(
+        self,
+        options: ExecutorOptions,
+        kernel_env: Mapping[str, str],
+        images_dir: Path,
+        init_s: float,
+        *,
+        require_shell_escape: bool = False,
+    ) -> None:
         """`init_s`: how long its start may take once its environment is there."""
         self._session = Session(options)
+        self._setup = _asking(require_shell_escape) if options.asks_shell else ""
         self._variables, self._images_dir, self._init_s = {**_QUIET, **kernel_env}, images_dir, init_s
         self._prepared = False
         self._running: set[asyncio.Event] = set()  # set to cancel the execution
@@ -112,8 +121,8 @@ class KernelSession:
             await stream.aclose()
 
     async def _prepare(self) -> None:
-        """Start the kernel, with its variables and no others."""
-        code = f"__import__('os').environ.update({self._variables!r})"
+        """Start the kernel, with its variables and no others, and its questions about commands."""
+        code = f"__import__('os').environ.update({self._variables!r}){self._setup}"
         result = await self._session.run(code, timeout=self._init_s)
         self._check(result, self._init_s)
         self._prepared = True
@@ -143,6 +152,12 @@ class KernelSession:
         for path, (data, _) in zip(paths, pictures, strict=True):
             path.write_bytes(data)
         return paths
+
+
+def _asking(require_escape: bool) -> str:
+    """Code that lets a kernel ask about shell commands."""
+    module = "__import__('moonpool_guest.python', fromlist=['shell_approval']).shell_approval"
+    return f"\n{module}.install(require_escape={require_escape})"
 
 
 async def _next(stream: object, cancelled: asyncio.Event) -> object:
