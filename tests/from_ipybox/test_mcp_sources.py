@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import pytest
 
 import moonpool
 from apps import DATA, fixture_server
+from from_ipybox.processes import processes_with
 from moonpool.ipybox import CodeExecutionError, CodeExecutor, generate_mcp_sources
 from moonpool.ipybox.utils import arun
 
@@ -123,13 +123,3 @@ async def test_packages_of_the_search_path_are_found_and_new_ones_at_the_next_re
         assert len(before) == len(after) == 1
         assert before != after
     assert not await asyncio.to_thread(processes_with, str(tmp_path))
-
-
-def processes_with(value: str) -> set[str]:
-    """The processes that have this environment value."""
-    found: set[str] = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if f"={value}\0".encode() in (process / "environ").read_bytes():
-                found.add(process.name)
-    return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -40,6 +40,7 @@ class ExecutorOptions(SessionOptions):
     """What an executor asks for. The servers are those whose packages its code can import."""
 
     roots: tuple[Path, ...] = ()  # folders of packages
+    given: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, "Mapping[str, Any]"])  # more servers
     approval_timeout: float | None = None
     connect_timeout: float = 30.0
     asks: bool = True  # about every call, also those that policy allows
@@ -56,7 +57,7 @@ class ExecutorOptions(SessionOptions):
 
     def config(self, environ: Mapping[str, str]) -> McpConfig | None:
         """The servers, with `${VAR}` from the environment or the file `.env`. Raises ConfigError."""
-        found = registered(self.roots, environ)
+        found = {**registered(self.roots, environ), **self.given}
         servers = {name: self._entry(params) for name, params in found.items()}
         if self.asks_shell:
             if shell_server.NAME in servers:
