@@ -6,7 +6,17 @@ from typing import Any
 
 import pytest
 
-from moonpool.ipybox import ApprovalRequest, CodeExecutionError, CodeExecutionResult, CodeExecutor
+from moonpool.ipybox import (
+    ApprovalClient,
+    ApprovalRequest,
+    CodeExecutionError,
+    CodeExecutionResult,
+    CodeExecutor,
+    ExecutionError,
+    KernelClient,
+    KernelGateway,
+    ToolServer,
+)
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -72,3 +82,18 @@ async def test_processes_start_freely_where_only_commands_are_asked_about() -> N
         assert await asked(executor, code) == ([], "on")
         with pytest.raises(CodeExecutionError, match="ApprovalTimeoutError"):
             [item async for item in executor.stream("!echo late")]
+
+
+async def test_a_kernel_without_executor_asks_a_tool_server() -> None:
+    async def decide(request: ApprovalRequest) -> None:
+        await (request.accept() if "fine" in request.tool_args["cmd"] else request.reject())
+
+    async with (
+        ToolServer(port=0, approval_required=True) as server,
+        ApprovalClient(decide, port=server.port),
+        KernelGateway(port=3),
+        KernelClient(port=3, approve_shell_cmds=True, tool_server_port=server.port) as client,
+    ):
+        assert (await client.execute("!echo fine")).text == "fine"
+        with pytest.raises(ExecutionError, match="ApprovalRejectedError"):
+            await client.execute("!echo other")

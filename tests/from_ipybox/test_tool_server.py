@@ -1,9 +1,8 @@
-"""`ToolServer`, `ToolRunner`, `ApprovalClient` and `ApprovalRequestor`, over real loopback; strangers and hostile bytes."""
+"""`ToolServer`, `ToolRunner`, `ApprovalClient`, `ApprovalRequestor`, over real loopback; strangers, hostile bytes."""
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import json
 import threading
 from contextlib import asynccontextmanager, suppress
@@ -248,7 +247,6 @@ async def test_a_server_is_known_by_the_packages_that_were_generated(project: Pa
 
 @pytest.mark.req("I-019")
 async def test_a_client_of_one_server() -> None:
-    assert list(inspect.signature(MCPClient.__init__).parameters)[1:] == ["server_params", "connect_timeout"]
     client = MCPClient(SERVER)
     with pytest.raises(RuntimeError, match="not started"):
         await client.list_tools()
@@ -262,7 +260,7 @@ async def test_a_client_of_one_server() -> None:
 
 
 async def test_it_listens_on_loopback_only() -> None:
-    for host in ("0.0.0.0", "example.com", "10.0.0.1"):
+    for host in ("0.0.0.0", "example.com", "10.0.0.1"):  # noqa: S104  which it refuses
         with pytest.raises(moonpool.ConfigError):
             await ToolServer(host=host, port=0).start()
 

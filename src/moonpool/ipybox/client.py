@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 from mcp.types import Tool
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from moonpool.features.approvals.events import ApprovalQuestion
     from moonpool.sdk.hosted_session import HostedSession
 
+ToolResult: TypeAlias = "dict[str, Any] | str | None"
 _NAME = "server"
 
 
@@ -68,7 +69,7 @@ class MCPClient:
             raise ConfigError(snapshot.problems[_NAME])
         return [Tool.model_validate(tool.raw) for listing in snapshot.manifest.servers for tool in listing.tools]
 
-    async def run(self, tool_name: str, tool_args: dict[str, Any]) -> dict[str, Any] | str | None:
+    async def run(self, tool_name: str, tool_args: dict[str, Any]) -> ToolResult:
         """The result of a call: its structured content, else its text, else None. Raises Exception when it fails."""
 
         async def called(hosted: HostedSession) -> Any:

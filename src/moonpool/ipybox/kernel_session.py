@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import uuid4
 
+from moonpool.ipybox.registered_servers import awaited
 from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest
 from moonpool.sdk import events
 from moonpool.sdk.results import Result
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from moonpool.ipybox.options import ExecutorOptions
 
 _QUIET: Final = {"TERM": "dumb", "NO_COLOR": "1"}
+_GUEST: Final = "__import__('moonpool_guest.python', fromlist=['{0}']).{0}"
 _LOST: Final = "the variables of this session are lost"
 _NO_RESULT: Final = frozenset({"ResultNotSerializable", "OutputTooLarge"})
 _SUFFIXES: Final = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}
@@ -69,6 +72,7 @@ class KernelSession:
         """`init_s`: how long its start may take once its environment is there."""
         self._session = Session(options)
         self._setup = _asking(require_shell_escape) if options.asks_shell else ""
+        self._roots = options.roots
         self._variables, self._images_dir, self._init_s = {**_QUIET, **kernel_env}, images_dir, init_s
         self._prepared = False
         self._running: set[asyncio.Event] = set()  # set to cancel the execution
@@ -123,6 +127,8 @@ class KernelSession:
     async def _prepare(self) -> None:
         """Start the kernel, with its variables and no others, and its questions about commands."""
         code = f"__import__('os').environ.update({self._variables!r}){self._setup}"
+        if names := await asyncio.to_thread(awaited, self._roots, os.environ):
+            code += f"\n{_GUEST.format('async_tools')}.make_async({names})"
         result = await self._session.run(code, timeout=self._init_s)
         self._check(result, self._init_s)
         self._prepared = True
@@ -156,8 +162,7 @@ class KernelSession:
 
 def _asking(require_escape: bool) -> str:
     """Code that lets a kernel ask about shell commands."""
-    module = "__import__('moonpool_guest.python', fromlist=['shell_approval']).shell_approval"
-    return f"\n{module}.install(require_escape={require_escape})"
+    return f"\n{_GUEST.format('shell_approval')}.install(require_escape={require_escape})"
 
 
 async def _next(stream: object, cancelled: asyncio.Event) -> object:

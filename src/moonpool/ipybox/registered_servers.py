@@ -23,13 +23,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def register(root: Path, server_name: str, server_params: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+def register(
+    root: Path,
+    server_name: str,
+    server_params: Mapping[str, Any],
+    environ: Mapping[str, str],
+    *,
+    async_api: bool = False,
+) -> None:
     """Keep what reaches a server whose package is in the folder `root`. Raises StoreFolderError, OSError."""
     path = _path(root, environ)
     with private_folder(path.parent).joinpath(".lock").open("a", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         servers = {**_read(path), server_name: dict(server_params)}
-        content = json.dumps({"root": str(root.resolve()), "servers": servers}, indent=1).encode()
+        awaited = _read(path, "async_api") | ({server_name: True} if async_api else {})
+        if not async_api:
+            awaited.pop(server_name, None)
+        document = {"root": str(root.resolve()), "servers": servers, "async_api": awaited}
+        content = json.dumps(document, indent=1).encode()
         replace_private_file(path, content, durable=True)
 
 
@@ -85,11 +96,16 @@ def _path(root: Path, environ: Mapping[str, str]) -> Path:
     return _folder(environ) / f"{sha256(os.fsencode(root.resolve())).hexdigest()[:32]}.json"
 
 
-def _read(path: Path) -> dict[str, dict[str, Any]]:
+def awaited(roots: Iterable[Path], environ: Mapping[str, str]) -> list[str]:
+    """The servers whose `run` is awaited. Raises ConfigError."""
+    return sorted({name for root in roots for name in _read(_path(root, environ), "async_api")})
+
+
+def _read(path: Path, member: str = "servers") -> dict[str, Any]:
     try:
         document = json.loads(path.read_bytes())
-        return cast("dict[str, dict[str, Any]]", document["servers"])
+        return cast("dict[str, Any]", document.get(member, {}))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, AttributeError) as error:
         raise ConfigError(f"{path} cannot be read ({error}); remove it and generate the packages again") from None
