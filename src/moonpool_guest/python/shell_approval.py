@@ -12,8 +12,10 @@ import subprocess
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
+from moonpool_guest import toolcalls
 from moonpool_guest.python import ipython
 
 _SERVER = "ipybox"
@@ -34,8 +36,8 @@ def install(*, require_escape: bool) -> None:
 
 
 def _ask_before_commands(shell: Any) -> None:
-    from IPython.utils import process, text
-
+    process: Any = import_module("IPython.utils.process")
+    texts: Any = import_module("IPython.utils.text")
     run = shell.system.run
 
     def system(command: str) -> None:
@@ -47,7 +49,7 @@ def _ask_before_commands(shell: Any) -> None:
         shown = shell.var_expand(command, depth=depth + 1)
         with _allowed("shell", shown):
             printed = process.getoutput(shown)
-        return text.SList(printed.splitlines()) if split else text.LSString(printed)
+        return texts.SList(printed.splitlines()) if split else texts.LSString(printed)
 
     shell.system, shell.getoutput = system, getoutput
     magics = shell.magics_manager.magics["cell"]
@@ -75,13 +77,12 @@ def _allowed(tool: str, command: str) -> Generator[None]:
 
 
 def _ask(tool: str, command: str) -> None:
-    from client.mcp_client import ToolRunnerError, call_tool_sync
-
-    outcome = call_tool_sync(server_id=_SERVER, name=tool, arguments={"cmd": command})
-    if not outcome.ok:
-        failure: Any = outcome.error
-        kinds = {"ApprovalRejected": "ApprovalRejectedError", "ApprovalExpired": "ApprovalTimeoutError"}
-        kind = type(kinds.get(failure["type"], "ToolRunnerError"), (ToolRunnerError,), {"__module__": "client.errors"})
+    reply = toolcalls.invoke_sync(_SERVER, tool, {"cmd": command})
+    if not reply["ok"]:
+        failure = reply["error"]
+        base: Any = import_module("client.errors").ToolRunnerError
+        names = {"ApprovalRejected": "ApprovalRejectedError", "ApprovalExpired": "ApprovalTimeoutError"}
+        kind = type(names.get(failure["type"], "ToolRunnerError"), (base,), {"__module__": "client.errors"})
         raise kind(failure["message"], kind.__name__)
 
 

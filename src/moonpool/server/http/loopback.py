@@ -17,7 +17,7 @@ import logging
 import socket
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -153,7 +153,7 @@ class _OneRequest(H11Protocol):
             if self.transport.is_closing():
                 return
             super().data_received(data[start : start + _FED_BYTES])
-        if self._patience is not None and self.cycle is not None:
+        if self._patience is not None and cast("object", self.cycle) is not None:
             self._stop_clock()
 
     def handle_websocket_upgrade(self, event: h11.Request) -> None:
