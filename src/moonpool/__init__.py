@@ -21,11 +21,12 @@ if TYPE_CHECKING:
     from moonpool.engine.files.local_files import LocalFileError
     from moonpool.engine.files.service import FileEntry
     from moonpool.features.approvals.model import ApprovalAnswerError
+    from moonpool.network.rules import HeaderCredential, NetworkRuleError
     from moonpool.sdk.checkpoints import Undone, UndoneCall
     from moonpool.sdk.events import ApprovalRequest, Output, Progress, ServerQuestion, ToolCallEnded, ToolCallStarted
-    from moonpool.sdk.options import Limits
+    from moonpool.sdk.options import Limits, Network
     from moonpool.sdk.results import Display, ExecutionFailedError, File, Result, Usage
-    from moonpool.sdk.session import Event, Files, Session, Stream, Tools, run, session
+    from moonpool.sdk.session import Event, Files, NetworkAccess, Session, Stream, Tools, run, session
     from moonpool.sdk.tool_search import Tool
 
 __version__ = VERSION
@@ -44,11 +45,15 @@ _HOMES = {
     "FileEntry": "engine.files.service",
     "FileTransferError": "engine.files.errors",
     "Files": "sdk.session",
+    "HeaderCredential": "network.rules",
     "HostUnfitError": "core.errors",
     "InputError": "core.errors",
     "Limits": "sdk.options",
     "LocalFileError": "engine.files.local_files",
     "MoonpoolError": "core.errors",
+    "Network": "sdk.options",
+    "NetworkAccess": "sdk.session",
+    "NetworkRuleError": "network.rules",
     "Output": "sdk.events",
     "Progress": "sdk.events",
     "Result": "sdk.results",
@@ -81,11 +86,15 @@ __all__ = [
     "FileEntry",
     "FileTransferError",
     "Files",
+    "HeaderCredential",
     "HostUnfitError",
     "InputError",
     "Limits",
     "LocalFileError",
     "MoonpoolError",
+    "Network",
+    "NetworkAccess",
+    "NetworkRuleError",
     "Output",
     "Progress",
     "Result",

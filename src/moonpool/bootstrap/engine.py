@@ -17,6 +17,7 @@ from moonpool.bootstrap.owner_tasks import OwnerTasks
 from moonpool.bootstrap.programs import find_runtimes, make_languages
 from moonpool.bootstrap.sandboxes import limit_groups, make_backend, pool_limits, sandbox_spec
 from moonpool.core.errors import HostUnfitError
+from moonpool.engine.network import NetworkServices
 from moonpool.engine.run_folder import run_folder
 from moonpool.environments.resolve import resolve_environment
 from moonpool.pipeline.approval import ApprovalBounds
@@ -52,6 +53,7 @@ class Engine:
     vectors: VectorMaker | None
     serving: bool
     approval_bounds: ApprovalBounds
+    network_services: NetworkServices = field(default_factory=NetworkServices)
     disk_room: DiskRoom  # of what all tenants keep
     tool_registries: dict[str, ToolRegistry] = field(
         default_factory=dict[str, "ToolRegistry"]

@@ -22,6 +22,7 @@ from moonpool.bootstrap.tools import DriftRecords, make_learned_types, make_reda
 from moonpool.configuration.policies import policy_in_force
 from moonpool.core.errors import InputError
 from moonpool.engine.artifacts import ArtifactLimits, Artifacts
+from moonpool.engine.network import check_bound
 from moonpool.engine.outcomes import OutcomeStore
 from moonpool.engine.sessions import Runtime
 from moonpool.features.approvals.events import EventApprover
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.environments.base import ProgressSink
     from moonpool.features.learned_types.service import LearnedTypes
+    from moonpool.network.rules import NetworkRules
     from moonpool.pipeline.approval import Approver
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.policy import Policy
@@ -192,6 +194,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             sandbox_spec=engine.spec_for(tenant_id),
             tokens=accounting,
             languages=engine.languages,
+            network_services=engine.network_services,
             recorder=recorder,
             plans=Plans(
                 PlanStore(plans_path(data), take=engine.disk_room.take), records, expiry_s=settings.plan_expiry_s
@@ -227,7 +230,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
 
 
 @asynccontextmanager
-async def open_default_tenant(
+async def open_default_tenant(  # noqa: PLR0913  what a command chooses
     settings: Settings,
     *,
     config: McpConfig | None,
@@ -236,13 +239,20 @@ async def open_default_tenant(
     serving: bool = False,
     progress: ProgressSink | None = None,
     backend: SandboxBackend | None = None,
+    network: NetworkRules | None = None,
 ) -> AsyncGenerator[Tenant]:
-    """An engine with the one tenant of the command line. Raises the errors of `open_engine` and `open_tenant`."""
+    """An engine with the one tenant of the command line, whose sessions have `network`.
+
+    Raises the errors of `open_engine` and `open_tenant`, NetworkRuleError.
+    """
+    if network is not None:
+        check_bound(network, settings)
     policy = await asyncio.to_thread(policy_in_force, settings, config)  # first: nothing may start without a policy
     async with (
         open_engine(settings, environ=environ, serving=serving, progress=progress, backend=backend) as engine,
         open_tenant(engine, DEFAULT_TENANT, config=config, approver=approver, policy=policy, eagerly=True) as tenant,
     ):
+        tenant.runtime.network = network
         yield tenant
 
 

@@ -13,8 +13,8 @@ from msgspec.structs import replace
 
 from moonpool.bootstrap import open_default_tenant, sandbox_uid
 from moonpool.cli.approvers import Approve
-from moonpool.cli.commands import command, config_option
-from moonpool.cli.config_choice import data_folder, read_config
+from moonpool.cli.commands import allow_network_option, command, config_option
+from moonpool.cli.config_choice import allowed_network, data_folder, read_config
 from moonpool.cli.metrics_service import bound_listener, metrics_served
 from moonpool.cli.printer import remark
 from moonpool.core.phrases import on_one_line
@@ -32,6 +32,7 @@ from moonpool.store.paths import journal_path
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
+    from moonpool.network.rules import NetworkRules
     from moonpool.pipeline.approval import Approver
 
 
@@ -59,7 +60,8 @@ if TYPE_CHECKING:
     help="Serve /metrics there, on loopback; port 0: a free one. Default: the setting.",
 )
 @click.option("--backend", metavar="NAME", help="Sandbox: zygote or bubblewrap.")
-def mcp(
+@allow_network_option
+def mcp(  # noqa: PLR0913  its options
     *,
     config: Path | None,
     policy: Path | None,
@@ -68,12 +70,14 @@ def mcp(
     catalog: str | None,
     metrics_listen: str | None,
     backend: str | None,
+    allow_network: tuple[str, ...],
 ) -> None:
     """Serve MCP on standard input and output: three tools (or one) in front of all configured servers."""
     asyncio.run(
         serve_stdio(
             config,
             Approve(approve),
+            allowed_network(allow_network),
             policy=policy,
             environment=env,
             backend=backend,
@@ -83,7 +87,9 @@ def mcp(
     )
 
 
-async def serve_stdio(config_path: Path | None, choice: Approve, **overrides: Path | str | None) -> None:
+async def serve_stdio(
+    config_path: Path | None, choice: Approve, network: NetworkRules | None = None, **overrides: Path | str | None
+) -> None:
     """Serve one client until it disconnects. Raises MoonpoolError before anything was written."""
     wire = claim_stdio()  # first, so that no upstream and no sandbox ever holds the client's descriptors
     settings = await settings_of_service(overrides)
@@ -102,6 +108,7 @@ async def serve_stdio(config_path: Path | None, choice: Approve, **overrides: Pa
                 environ=os.environ,
                 serving=True,
                 progress=progress,
+                network=network,
             ) as app,
         ):
             await app.prove()

@@ -27,6 +27,7 @@ from moonpool.engine.files.recorded_files import InputKeeper
 from moonpool.engine.files.records import TransferRecorder
 from moonpool.engine.files.service import FileLimits, SessionFiles
 from moonpool.engine.languages import Languages, LanguageUnavailableError
+from moonpool.engine.network import GuestNetwork, NetworkServices
 from moonpool.engine.runs import CANCELLED_EARLY, InterruptedRunError, Run
 from moonpool.features.plans.model import PlanError, PlanStoreError
 from moonpool.features.usage.token_accounting import TokenAccounting
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.features.plans.service import Plans
     from moonpool.features.recordings.recorder import Recorder
+    from moonpool.network.rules import NetworkRules
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.redaction.redactor import Redactor
     from moonpool.sandboxes.base import Sandbox, SandboxSpec
@@ -73,6 +75,8 @@ class Runtime:
     languages: Languages = field(default_factory=Languages)
     recorder: Recorder | None = None
     plans: Plans | None = None  # None: no plan is kept, so none can be approved
+    network: NetworkRules | None = None  # of every session that is opened without its own, where the operator says so
+    network_services: NetworkServices = field(default_factory=NetworkServices)
     process: str = field(default_factory=own_mark)
     _sessions: set[Session] = field(default_factory=set["Session"], init=False)
     _closing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"], init=False)
@@ -80,9 +84,14 @@ class Runtime:
     _transfers: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout], init=False)
     is_closed: bool = field(default=False, init=False)
 
-    async def run(self, request: CodeRequest, caller_grant: CallerGrant) -> Envelope:
-        """Run code in a sandbox of its own and return its envelope. Raises InputError for code that cannot be run."""
-        session = self.session(caller_grant, final=True)
+    async def run(
+        self, request: CodeRequest, caller_grant: CallerGrant, *, network: NetworkRules | None = None
+    ) -> Envelope:
+        """Run code in a sandbox of its own and return its envelope; `network` as for `session`.
+
+        Raises InputError for code that cannot be run, NetworkRuleError.
+        """
+        session = self.session(caller_grant, final=True, network=network)
         try:
             return await session.execute(request)
         finally:
@@ -95,13 +104,22 @@ class Runtime:
         *,
         final: bool = False,
         checkpoints: bool = False,
+        network: NetworkRules | None = None,
     ) -> Session:
         """A session; its sandbox opens at the first execution. Close it. `final`: it runs one execution only.
-        `checkpoints`: it can be undone and forked.
+        `checkpoints`: it can be undone and forked. `network`: what its code may reach, see `Session.network`; None:
+        as `Runtime.network` says. SECURITY: rules come from the operator or an application, never from code or a model.
 
-        Raises InputError for a `session_id` that cannot be put on record.
+        Raises InputError for a `session_id` that cannot be put on record, NetworkRuleError.
         """
-        session = Session(self, caller_grant, session_id=session_id, final=final, checkpoints=checkpoints)
+        session = Session(
+            self,
+            caller_grant,
+            session_id=session_id,
+            final=final,
+            checkpoints=checkpoints,
+            network=self.network if network is None else network,
+        )
         self._sessions.add(session)
         return session
 
@@ -189,6 +207,7 @@ class Session:
         session_id: str | None = None,
         final: bool = False,
         checkpoints: bool = False,
+        network: NetworkRules | None = None,
         origin: tuple[SharedKernel, Branch, SessionMemory] | None = None,
     ) -> None:
         """`origin` is what a forked session begins with."""
@@ -200,6 +219,8 @@ class Session:
         twins_max = runtime.sandbox_spec.limits.process_count_max // 2
         self._kernel = SharedKernel(InputKeeper(), twins_max)
         self._branch = Branch(self._kernel) if checkpoints else None
+        if network is not None:
+            self._kernel.network = self.open_network(network)
         self._keeping: asyncio.Task[None] | None = None  # that has a checkpoint made
         self._used = False
         self._closed = False
@@ -226,6 +247,25 @@ class Session:
                     self._run = None
                     self._idle.set()
                     self._keep_soon()
+
+    def open_network(self, rules: NetworkRules) -> GuestNetwork:
+        """A network on record under this session. Raises NetworkRuleError."""
+        runtime = self._runtime
+        return GuestNetwork(
+            rules,
+            runtime.network_services,
+            runtime.settings,
+            runtime.journal,
+            principal=self._caller_grant.principal,
+            session_id=self.session_id,
+        )
+
+    @property
+    def network(self) -> GuestNetwork:
+        """What its code may reach, and changes of that. Branches share it. Raises InputError without a network."""
+        if self._kernel.network is None:
+            raise InputError("this session has no network; open it with one, even one that allows nothing yet")
+        return self._kernel.network
 
     @property
     def files(self) -> SessionFiles:
@@ -287,6 +327,8 @@ class Session:
             raise InputError(f"{request.language!r} must be given as one of {', '.join(LANGUAGES)}")
         if request.dry_run and request.plan is not None:
             raise InputError("a dry run makes a plan, and cannot run under one; give either `dry_run` or `plan`")
+        if self._kernel.network is not None and (request.dry_run or request.plan is not None):
+            raise InputError("a plan is of tool calls, and does not bound a network; run it without one")
         if request.placeholders and not request.dry_run:
             raise InputError("placeholders answer the calls of a dry run; ask for one")
         if request.timeout_s is not None and not 0 < request.timeout_s <= settings.timeout_s_max:
@@ -401,7 +443,7 @@ class Session:
         return await self._ready_for(request)
 
     async def _ready_for(self, request: CodeRequest) -> tuple[Sandbox, ToolSnapshot]:
-        await self._runtime.languages.prepare(request)
+        await self._runtime.languages.prepare(request, network=self._kernel.network is not None)
         language = request.language if self._branch is None else PYTHON  # whose process would be there from the start
         return self._at_hand(language) or await self._ready_sandbox(language)
 
@@ -412,8 +454,9 @@ class Session:
             return None
         if self._kernel.sandbox is None or self._kernel.sandbox.has_ended:
             self._kernel.sandbox = self._runtime.pool.acquire_nowait(
-                self._runtime.sandbox_spec, language, principal=self._caller_grant.principal
+                self._spec(), language, principal=self._caller_grant.principal
             )
+            self._kernel.connect()
         if self._kernel.sandbox is None or not self._kernel.sandbox.shows(snapshot.digest):
             return None
         return self._kernel.sandbox, snapshot
@@ -436,6 +479,7 @@ class Session:
             except BaseException:
                 await _give_up(acquiring)
                 raise
+        self._kernel.connect()
         assert self._snapshot is not None
         await show(self._kernel.sandbox, self._snapshot)
         return self._kernel.sandbox, self._snapshot
@@ -443,6 +487,8 @@ class Session:
     def _spec(self) -> SandboxSpec:
         """The sandbox to open: with the wrappers in it from the start, where the tools are known already."""
         spec, snapshot = self._runtime.sandbox_spec, self._runtime.tool_registry.current
+        if self._kernel.network is not None:
+            spec = spec.with_network()
         return spec if snapshot is None else replace(spec, tree=snapshot.tree_ref)
 
     def _on_new_tools(self, snapshot: ToolSnapshot) -> None:
@@ -468,6 +514,8 @@ class Session:
         if self._kernel.users == 0 and self._kernel.sandbox is not None:
             await self._kernel.sandbox.close()
             self._kernel.sandbox = None
+        if self._kernel.users == 0 and self._kernel.network is not None:
+            await self._kernel.network.close()
         if self._keeping is not None:
             await asyncio.gather(self._keeping, return_exceptions=True)
 

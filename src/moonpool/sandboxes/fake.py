@@ -17,6 +17,7 @@ from moonpool.sandboxes.messages import InvalidMessage, check_body, decode_guest
 from moonpool.sandboxes.starting import new_hash_seed
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
@@ -80,6 +81,7 @@ class FakeSandbox:
         self.hash_seed = new_hash_seed() if hash_seed is None else hash_seed
         self.sandbox_id = secrets.token_hex(8)
         self.published: list[tuple[Path, str]] = []
+        self.listener: socket.socket | None = None  # a test's, in the host's own network
         self._guest = FakeGuest(self)
         self._sink: GuestSink = Backlog()
         self._killed = False

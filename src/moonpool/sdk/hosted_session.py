@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from moonpool.engine.files.service import SessionFiles
     from moonpool.engine.server_request_events import QuestionKind
     from moonpool.engine.sessions import Session
+    from moonpool.network.rules import DomainRule
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.sdk.checkpoints import Checkpoint, Undone
     from moonpool.sdk.engines import OpenTenant
@@ -84,6 +85,7 @@ class HostedSession:
         self._session: Session | None = None
         self._catalog: CurrentCatalog | None = None
         self._calls: set[asyncio.Task[ToolCallOutcome]] = set()  # that the application makes itself
+        self._rules = options.network_rules()  # that the next kernel begins with
         self._closed = False
         self.usage = Usage()
         thread.closers.add(self.close)
@@ -137,6 +139,8 @@ class HostedSession:
         """A new kernel: variables and files are gone; files given to the session are there again."""
         await self.open()
         assert self._opened is not None
+        if self._session is not None and self._rules is not None:
+            self._rules = self._session.network.rules  # what was denied meanwhile stays denied
         before, self._session = self._session, self._kernel_of(self._opened)
         assert before is not None
         before.interrupt(at_once=True)
@@ -158,7 +162,25 @@ class HostedSession:
             await put(self._session.files, path, content, replace=True)
 
     def _kernel_of(self, opened: OpenTenant) -> Session:
-        return opened.tenant.runtime.session(_grant_of(opened), checkpoints=self._options.checkpoints)
+        return opened.tenant.runtime.session(
+            _grant_of(opened), checkpoints=self._options.checkpoints, network=self._rules
+        )
+
+    # --- network
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The domains that code may reach now."""
+        rules = self._session.network.rules if self._session is not None and self._rules is not None else self._rules
+        return () if rules is None else tuple(map(str, rules.domains))
+
+    async def allow(self, more: tuple[DomainRule, ...]) -> None:
+        """Let code reach more from now on."""
+        (await self._kernel()).network.allow(more)
+
+    async def deny(self, patterns: tuple[str, ...]) -> None:
+        """Let code reach these no longer."""
+        (await self._kernel()).network.deny(patterns)
 
     # --- checkpoints
 

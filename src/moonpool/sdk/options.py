@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
@@ -13,6 +13,7 @@ from moonpool.configuration.server_files import load_servers, secret_source
 from moonpool.configuration.servers import parse_config
 from moonpool.configuration.value_files import read_value_file
 from moonpool.core.errors import InputError
+from moonpool.network.rules import HeaderCredential, NetworkRules, parse_domain
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ Servers: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | None"
 Approve: TypeAlias = "Callable[[Any], Any] | Literal['ask', 'queue'] | None"
 FileContent: TypeAlias = "bytes | str | os.PathLike[str]"
 """Bytes, a string that is written as UTF-8, or the path of a file of this machine."""
+
+AllowedDomains: TypeAlias = "Network | Sequence[str] | None"
+"""What code may reach: domains, or a `Network`. An empty list: nothing yet. None: there is no network."""
 
 _IN_CODE: Final = "the servers given to moonpool.session"
 
@@ -67,6 +71,26 @@ _SETTING_OF: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """What the code of a session may reach. A domain is `example.com`, `*.example.com` (every name below it) or
+    `example.com:8443`; without a port it is 80 and 443.
+    """
+
+    allow: Sequence[str] = ()
+    credentials: Mapping[str, HeaderCredential] = field(default_factory=dict[str, HeaderCredential])
+    """Domains that are allowed, too, whose requests get a header from the host. The code never sees its value."""
+
+    def rules(self) -> NetworkRules:
+        """What was asked for. Raises NetworkRuleError, InputError."""
+        if isinstance(self.allow, str):
+            raise InputError(f"network must be a list of domains, not a string: write [{self.allow!r}]")
+        plain = [parse_domain(text) for text in self.allow]
+        return NetworkRules(tuple(plain)).allowing(
+            parse_domain(text, credential) for text, credential in self.credentials.items()
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class SessionOptions:
     """What was asked for. Nothing is read before `settings` or `config` is."""
@@ -78,6 +102,7 @@ class SessionOptions:
     files: Mapping[str, FileContent] | None = None
     limits: Limits | None = None
     checkpoints: bool = False
+    network: AllowedDomains = None
     apart: Hashable = None
     """Servers' processes are shared only by sessions for which this is equal."""
 
@@ -90,6 +115,14 @@ class SessionOptions:
             raise InputError(f"limits must be moonpool.Limits(...), not {type(self.limits).__name__}")
         if self.files is not None and not isinstance(cast("object", self.files), Mapping):
             raise InputError(f"files must map names in /workspace to contents, not {type(self.files).__name__}")
+
+        self.network_rules()
+
+    def network_rules(self) -> NetworkRules | None:
+        """What the code may reach; None without a network. Raises NetworkRuleError, InputError."""
+        if self.network is None:
+            return None
+        return (self.network if isinstance(self.network, Network) else Network(allow=self.network)).rules()
 
     def settings(self, environ: Mapping[str, str]) -> Settings:
         """The settings of this session. Raises ConfigError, InputError."""

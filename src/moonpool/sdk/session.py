@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
 
 from moonpool.core.languages import PYTHON
+from moonpool.network.rules import parse_domain
 from moonpool.sdk import transfers
 from moonpool.sdk.events import ApprovalRequest, Output, Progress, ServerQuestion, ToolCallEnded, ToolCallStarted
 from moonpool.sdk.hosted_session import EventTypes, HostedSession, in_loop
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
     from moonpool.engine.files.service import FileEntry, SessionFiles
     from moonpool.engine.server_request_events import QuestionKind
+    from moonpool.network.rules import HeaderCredential
     from moonpool.sdk.checkpoints import Checkpoint, Undone
-    from moonpool.sdk.options import FileContent, Limits, Servers
+    from moonpool.sdk.options import AllowedDomains, FileContent, Limits, Servers
     from moonpool.sdk.results import Usage
     from moonpool.sdk.runtime_thread import Call
     from moonpool.sdk.tool_search import Form, Tool
@@ -51,6 +53,7 @@ class Session:
         self._handle = handle or SessionHandle(options, _TYPES, lambda: partial(in_loop, asyncio.get_running_loop()))
         self.files = Files(self._handle)
         self.tools = Tools(self._handle)
+        self.network = NetworkAccess(self._handle)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -254,7 +257,31 @@ class Tools:
         return await self._session.call(reached).wait()
 
 
-def session(
+class NetworkAccess:
+    """What the code of a session may reach, while it lives. Of a session that was opened with `network`."""
+
+    def __init__(self, session: SessionHandle) -> None:
+        self._session = session
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The domains that may be reached now."""
+        return self._session.allowed
+
+    async def allow(self, *domains: str, credential: HeaderCredential | None = None) -> None:
+        """Allow these too, from now on; with `credential` the host adds it to requests to them.
+
+        Raises NetworkRuleError, and all is as it was; InputError for a session without a network.
+        """
+        rules = tuple(parse_domain(text, credential) for text in domains)
+        await self._session.call(lambda hosted: hosted.allow(rules)).wait()
+
+    async def deny(self, *domains: str) -> None:
+        """Allow these no longer, as they were written; connections to them end. Raises as `allow`."""
+        await self._session.call(lambda hosted: hosted.deny(domains)).wait()
+
+
+def session(  # noqa: PLR0913  what a session has
     *,
     servers: Servers = None,
     environment: str | None = None,
@@ -263,6 +290,7 @@ def session(
     files: Mapping[str, FileContent] | None = None,
     limits: Limits | None = None,
     checkpoints: bool = False,
+    network: AllowedDomains = None,
 ) -> Session:
     """A session in a sealed sandbox: `async with moonpool.session() as s: ...`.
 
@@ -272,6 +300,8 @@ def session(
     `"ask"` asks at the terminal, `"queue"` waits for `moonpool approvals`. `files` are put into `/workspace` before the
     first execution. `limits` are of this session. What is not given stands in the settings (`MOONPOOL_...`).
     With `checkpoints` the session can be undone and forked, which costs each execution some milliseconds and memory.
+    `network` are the domains that the code may reach, over HTTP and HTTPS: `["example.com", "*.example.org"]` or a
+    `Network`. Without it there is no network.
 
     Raises InputError; what opening it meets is raised by its first use.
     """
@@ -284,6 +314,7 @@ def session(
             files=files,
             limits=limits,  # pyright: ignore[reportArgumentType]
             checkpoints=checkpoints,
+            network=network,
         )
     )
 
@@ -299,10 +330,17 @@ async def run(  # noqa: PLR0913  those of a session, and of a run
     approve: Approve = None,
     files: Mapping[str, FileContent] | None = None,
     limits: Limits | None = None,
+    network: AllowedDomains = None,
 ) -> Result:
     """Run one piece of code in a sandbox of its own. The parameters are those of `session` and `Session.run`."""
     async with session(
-        servers=servers, environment=environment, policy=policy, approve=approve, files=files, limits=limits
+        servers=servers,
+        environment=environment,
+        policy=policy,
+        approve=approve,
+        files=files,
+        limits=limits,
+        network=network,
     ) as opened:
         return await opened.run(code, timeout=timeout, language=language)
 
