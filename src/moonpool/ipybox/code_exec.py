@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,7 @@ from moonpool.ipybox.options import (
     check_shell_approval,
     environment,
     package_roots,
-    tell_of_sandbox,
+    sandbox_network,
 )
 from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest
 
@@ -72,6 +73,7 @@ class CodeExecutor:
         `images_dir` (`images`).
         `approval_timeout` is how long a call waits for an answer, `connect_timeout` for its server,
         `kernel_init_timeout` the start for the kernel; seconds, None: for ever. `sandbox=False` is sandboxed as well.
+        `sandbox_config` is a settings file of sandbox-runtime; code may reach its domains, and none without one.
         `approve_tool_calls`: `stream` asks about every call; else about none. `approve_shell_cmds`: it asks about each
         `!cmd` (tool `shell`) and `%%bash` (`shell_magic`) of the server `ipybox`; with `require_shell_escape` code that
         starts a process otherwise raises RuntimeError. Raises ValueError.
@@ -102,7 +104,6 @@ class CodeExecutor:
         """Start the kernel. Raises TimeoutError, ConfigError, HostUnfitError and the like."""
         if self._kernel is not None:
             raise RuntimeError("this executor runs already; call reset() for a new kernel")
-        tell_of_sandbox(sandbox=self.sandbox, config=self.sandbox_config)
         self._kernel = await self._started()
 
     async def stop(self) -> None:
@@ -172,8 +173,12 @@ class CodeExecutor:
         return self._kernel
 
     async def _started(self) -> KernelSession:
+        network = await asyncio.to_thread(
+            sandbox_network, sandbox=self.sandbox, config=self.sandbox_config, working_dir=self.working_dir
+        )
         options = ExecutorOptions(
             environment=environment(),
+            network=network,
             roots=package_roots(self.working_dir, self.kernel_env),
             approval_timeout=self.approval_timeout,
             connect_timeout=self.connect_timeout,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from moonpool.core.errors import ConfigError
 from moonpool.ipybox import shell_server
 from moonpool.ipybox.registered_servers import registered
+from moonpool.ipybox.sandbox_config import allowed_domains
 from moonpool.sdk.options import SessionOptions
 from moonpool.settings import Settings
 
@@ -92,12 +93,13 @@ def check_shell_approval(*, approve: bool, require: bool) -> None:
         raise ValueError("require_shell_escape=True requires approve_shell_cmds=True")
 
 
-def tell_of_sandbox(*, sandbox: bool, config: Path | None) -> None:
-    """Warn once of each thing that is other than asked for."""
+def sandbox_network(*, sandbox: bool, config: Path | None, working_dir: Path | None) -> tuple[str, ...] | None:
+    """The domains that code may reach, None for no network; warns once that it is sandboxed. Raises ConfigError."""
     if not sandbox:
         _warn("sandbox=False: code runs in a sandbox all the same")
-    if config is not None:
-        _warn(f"{config} is not read: code has no network and sees no files of this machine")
+    if config is None:
+        return None
+    return allowed_domains(config, (working_dir or Path.cwd()).resolve()) or None
 
 
 def _warn(text: str) -> None:

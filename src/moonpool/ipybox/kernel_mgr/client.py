@@ -72,7 +72,9 @@ class KernelClient:
             raise RuntimeError("this client is connected already")
         gateway = await self._gateway(retries, retry_interval)
         init_s = self.kernel_init_timeout if kernel_init_timeout is None else kernel_init_timeout
-        options = ExecutorOptions(environment=environment(), asks_shell=self.approve_shell_cmds)
+        options = ExecutorOptions(
+            environment=environment(), network=gateway.network, asks_shell=self.approve_shell_cmds
+        )
         kernel = KernelSession(
             options, gateway.env, self.images_dir, init_s, require_shell_escape=self.require_shell_escape
         )
