@@ -20,6 +20,7 @@ from moonpool.ipybox import (
     CodeExecutor,
     generate_mcp_sources,
 )
+from moonpool.ipybox.utils import find_free_port
 
 pytestmark = pytest.mark.anyio
 
@@ -160,12 +161,16 @@ async def test_calls_wait_for_an_answer_and_execute_gives_it(project: Path) -> N
         assert await items_of(executor, CALL) == [CodeExecutionResult(text="hi", images=[])]
 
 
-async def test_the_program_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_programs_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[2] / "docs/how-to/coming-from-ipybox.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {}
     exec(page.split("```python\n")[1].partition("```")[0], names)  # noqa: S102  our own page
     await names["main"](SERVER)
     assert capsys.readouterr().out == "echo.text(text='hello')\nhello\n"
+    port = await asyncio.to_thread(find_free_port)  # another test may use the page's
+    exec(page.split("```python\n")[2].partition("```")[0].replace("8900", str(port)), names)  # noqa: S102  our own page
+    await names["call_outside"](SERVER)
+    assert capsys.readouterr().out == "hello\n"
 
 
 @pytest.mark.req("X-06")

@@ -24,6 +24,8 @@ from moonpool.ipybox import (
     ApprovalRequest,
     ApprovalRequestor,
     ApprovalTimeoutError,
+    CodeExecutionError,
+    CodeExecutor,
     MCPClient,
     ToolRunner,
     ToolRunnerError,
@@ -259,6 +261,7 @@ async def test_a_client_of_one_server() -> None:
         await MCPClient({"command": "/nowhere/at/all"}).start()
 
 
+@pytest.mark.claim("C-APP-3")
 async def test_it_listens_on_loopback_only() -> None:
     for host in ("0.0.0.0", "example.com", "10.0.0.1"):  # noqa: S104  which it refuses
         with pytest.raises(moonpool.ConfigError):
@@ -270,6 +273,7 @@ async def test_it_listens_on_loopback_only() -> None:
 _CALL = {"server_name": "echo", "tool_name": "text", "tool_args": {"text": "a"}}
 
 
+@pytest.mark.claim("C-APP-3")
 async def test_strangers_get_no_call_through() -> None:
     async with served(approval_required=True) as server:
         address, access = access_to(server.host, server.port)
@@ -334,6 +338,18 @@ async def garbage(host: str, port: int) -> None:
         writer.close()
 
 
+@pytest.mark.claim("C-APP-3")
+async def test_code_in_a_sandbox_reaches_no_tool_server() -> None:
+    async with served() as server, CodeExecutor() as executor:
+        code = f"import socket\nsocket.create_connection(('127.0.0.1', {server.port}), timeout=5)"
+        with pytest.raises(CodeExecutionError, match="OSError"):
+            await executor.execute(code)
+        code = f"from moonpool.ipybox import ToolRunner\nToolRunner('echo', {{}}, port={server.port})"
+        with pytest.raises(CodeExecutionError, match="ModuleNotFoundError"):
+            await executor.execute(code)
+
+
+@pytest.mark.claim("C-APP-3")
 async def test_parameters_in_a_request_are_not_read(project: Path) -> None:
     made = project / "made"
     async with served() as server:
