@@ -34,6 +34,8 @@ from moonpool.ipybox import (
 )
 from moonpool.ipybox.tool_exec.addresses import access_to
 from moonpool.ipybox.tool_exec.client import reset
+from moonpool.store.journal_reading import read_rows
+from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -377,3 +379,14 @@ async def test_a_caller_that_goes_away_withdraws_its_question() -> None:
             calling.cancel()
             await asyncio.gather(calling, return_exceptions=True)
             await asked[0].accept()  # of nothing
+
+
+async def test_a_call_is_on_record_as_an_execution_without_code() -> None:
+    async with served() as server:
+        with pytest.raises(ToolRunnerError):
+            await runner_of(server).run("fail", {})
+    rows = [row.to_json() for row in await asyncio.to_thread(lambda: list(read_rows(journal_path(DATA))))]
+    start, *calls, end = [row for row in rows if row["run_id"] == rows[-1]["run_id"]]
+    assert (start["kind"], end["kind"]) == ("execution_start", "execution_end")
+    assert end["error_type"] == "ToolError"
+    assert [row["kind"] for row in calls][-1:] == ["call_outcome"]
