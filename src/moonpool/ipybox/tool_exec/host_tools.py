@@ -40,10 +40,11 @@ class HostTools:
 
     async def call(self, server_name: str, tool: str, arguments: JsonObject) -> ToolCallOutcome:
         """Call a tool. Raises ConfigError and the like when its server cannot be reached."""
-        session = self._sessions.get(server_name)
-        if session is None:
+        if server_name not in self._sessions:
             params = await asyncio.to_thread(find_server, server_name, package_roots(None, os.environ), os.environ)
-            session = self._sessions.setdefault(server_name, self._session(server_name, params))
+            if server_name not in self._sessions:  # else another call was quicker
+                self._sessions[server_name] = self._session(server_name, params)
+        session = self._sessions[server_name]
         answers = _Answers(self._thread, self._channel)
         try:
             return await session.call_tool(server_name, tool, arguments, answers.begin)
