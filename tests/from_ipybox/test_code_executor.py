@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import logging
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from moonpool.ipybox import (
     CodeExecutor,
     generate_mcp_sources,
 )
+from moonpool.ipybox.utils import find_free_port
 
 pytestmark = pytest.mark.anyio
 
@@ -40,31 +40,9 @@ async def rejected(executor: CodeExecutor, code: str) -> None:
         await item.reject()
 
 
-@pytest.mark.req("I-027")
-def test_the_parameters_are_ipyboxs() -> None:
-    given = list(inspect.signature(CodeExecutor.__init__).parameters.values())[1:]
-    assert [(one.name, one.default) for one in given] == [
-        ("tool_server_host", "localhost"),
-        ("tool_server_port", None),
-        ("kernel_gateway_host", "localhost"),
-        ("kernel_gateway_port", None),
-        ("kernel_env", None),
-        ("working_dir", None),
-        ("images_dir", None),
-        ("approval_timeout", None),
-        ("connect_timeout", 30),
-        ("kernel_init_timeout", 10),
-        ("sandbox", False),
-        ("sandbox_config", None),
-        ("log_level", "WARNING"),
-        ("approve_tool_calls", True),
-        ("approve_shell_cmds", False),
-        ("require_shell_escape", False),
-    ]
+def test_other_ways_are_closed_only_where_commands_are_asked_about() -> None:
     with pytest.raises(ValueError, match="require_shell_escape=True requires approve_shell_cmds=True"):
         CodeExecutor(require_shell_escape=True)
-    with pytest.raises(ValueError, match="not available"):
-        CodeExecutor(approve_shell_cmds=True)
 
 
 @pytest.mark.req("I-032", "I-033", "I-034", "I-037", "I-038", "I-044", "I-048", "I-026")
@@ -183,12 +161,16 @@ async def test_calls_wait_for_an_answer_and_execute_gives_it(project: Path) -> N
         assert await items_of(executor, CALL) == [CodeExecutionResult(text="hi", images=[])]
 
 
-async def test_the_program_of_the_page_runs(capsys: pytest.CaptureFixture[str]) -> None:
+async def test_the_programs_of_the_page_run(capsys: pytest.CaptureFixture[str]) -> None:
     page = (Path(__file__).parents[2] / "docs/how-to/coming-from-ipybox.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {}
     exec(page.split("```python\n")[1].partition("```")[0], names)  # noqa: S102  our own page
     await names["main"](SERVER)
     assert capsys.readouterr().out == "echo.text(text='hello')\nhello\n"
+    port = await asyncio.to_thread(find_free_port)  # another test may use the page's
+    exec(page.split("```python\n")[2].partition("```")[0].replace("8900", str(port)), names)  # noqa: S102  our own page
+    await names["call_outside"](SERVER)
+    assert capsys.readouterr().out == "hello\n"
 
 
 @pytest.mark.req("X-06")

@@ -3,35 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-from contextlib import suppress
+import os
+import sys
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 import moonpool
 from apps import DATA, fixture_server
-from moonpool.ipybox import CodeExecutionError, CodeExecutor, generate_mcp_sources
+from from_ipybox.processes import processes_with
+from moonpool.ipybox import CodeExecutionError, CodeExecutor, ToolServer, generate_mcp_sources
 from moonpool.ipybox.utils import arun
 
 pytestmark = pytest.mark.anyio
 
 SERVER: dict[str, Any] = {key: value for key, value in fixture_server("echo.py").items() if key != "moonpool"}
-
-
-@pytest.mark.req("I-002")
-async def test_the_public_names_are_ipyboxs() -> None:
-    import moonpool.ipybox as names
-
-    assert sorted(names.__all__) == [
-        "ApprovalRequest",
-        "CodeExecutionChunk",
-        "CodeExecutionError",
-        "CodeExecutionResult",
-        "CodeExecutor",
-        "generate_mcp_sources",
-    ]
 
 
 @pytest.mark.req("I-003")
@@ -44,9 +32,8 @@ async def test_arun_calls_in_a_thread() -> None:
 
 @pytest.mark.req("I-009", "I-010", "I-012", "I-023")
 async def test_a_package_has_a_module_for_each_tool() -> None:
-    assert list(inspect.signature(generate_mcp_sources).parameters) == ["server_name", "server_params", "root_dir"]
     made = await generate_mcp_sources("echo", SERVER, Path("mcptools"))
-    files = {path.stem for path in Path("mcptools/echo").glob("*.py")} - {"__init__"}
+    files = {path.stem for path in Path("mcptools/echo").glob("*.py")} - {"__init__", "_client"}
     assert files == set(made)
     assert "class Params(Model)" in Path("mcptools/echo/text.py").read_text(encoding="utf-8")
 
@@ -69,6 +56,60 @@ async def test_a_package_is_replaced_when_the_new_one_is_complete(tmp_path: Path
     await generate_mcp_sources("echo", SERVER, root)
     assert not (root / "echo" / "stale.py").exists()
     assert [path.name for path in root.iterdir()] == ["echo"]
+
+
+USED_OUTSIDE = """
+import asyncio, sys
+from mcptools.echo import fail
+from mcptools.echo.length import Params, run
+from mcptools.echo.text import Params as Text, run as say
+from moonpool.ipybox import ToolRunnerError
+
+print(type(Params(text="abc")).__mro__[1].__name__, Params(text="abc").model_dump(), run(Params(text="abc")))
+print(asyncio.run(say(Text(text="é"))) if "async" in sys.argv else say(Text(text="é")))
+from mcptools.echo.text import upper
+print(upper("parsed"))
+try:
+    fail.run()
+except ToolRunnerError as error:
+    print(error)
+"""
+
+
+@pytest.mark.req("I-061", "I-100", "I-101")
+async def test_a_package_imports_outside_a_sandbox_and_calls_a_tool_server(project: Path) -> None:
+    parser = project / "mcpparse" / "echo" / "text.py"
+    parser.parent.mkdir(parents=True)
+    parser.write_text("def upper(text): return text.upper()\n", encoding="utf-8")
+    await generate_mcp_sources("echo", SERVER, project / "mcptools")
+    await generate_mcp_sources("echo", SERVER, project / "mcptools")  # again
+    async with ToolServer(port=0) as server:
+        environ = {**os.environ, "TOOL_SERVER_PORT": str(server.port), "PYTHONPATH": str(project)}
+        told = await anyio.run_process([sys.executable, "-c", USED_OUTSIDE], env=environ)
+    assert told.stdout.decode().splitlines() == [
+        "Model {'text': 'abc'} Result(length=3)"
+        if "class Result" in (project / "mcptools/echo/length.py").read_text(encoding="utf-8")
+        else "Model {'text': 'abc'} {\"length\": 3}",
+        "é",
+        "PARSED",
+        "it went wrong",
+    ]
+
+
+async def test_an_async_package_is_awaited_outside_and_in_the_kernel(project: Path) -> None:
+    await generate_mcp_sources("echo", SERVER, project / "mcptools", async_api=True)
+    text = (project / "mcptools/echo/text.py").read_text(encoding="utf-8")
+    assert "\nasync def run(" in text
+    assert "\ndef run_sync(" in text
+    code = """
+from mcptools.echo.text import Params, run, run_sync
+print(await run(Params(text="a")), run_sync(Params(text="b")))
+"""
+    async with CodeExecutor() as executor:
+        assert (await executor.execute(code)).text == "a b"
+    await generate_mcp_sources("echo", SERVER, project / "mcptools")
+    async with CodeExecutor() as executor:
+        assert (await executor.execute(code.replace("await ", "").replace("run_sync", "run"))).text == "a b"
 
 
 @pytest.mark.req("I-024")
@@ -123,13 +164,3 @@ async def test_packages_of_the_search_path_are_found_and_new_ones_at_the_next_re
         assert len(before) == len(after) == 1
         assert before != after
     assert not await asyncio.to_thread(processes_with, str(tmp_path))
-
-
-def processes_with(value: str) -> set[str]:
-    """The processes that have this environment value."""
-    found: set[str] = set()
-    for process in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            if f"={value}\0".encode() in (process / "environ").read_bytes():
-                found.add(process.name)
-    return found

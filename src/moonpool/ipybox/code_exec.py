@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
+from moonpool.ipybox import shell_server
 from moonpool.ipybox.kernel_session import ExecutionError, ExecutionResult, KernelSession
 from moonpool.ipybox.options import (
     ExecutorOptions,
     check_shell_approval,
     environment,
     package_roots,
-    tell_of_sandbox,
+    sandbox_network,
 )
 from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest
 
@@ -71,7 +73,10 @@ class CodeExecutor:
         `images_dir` (`images`).
         `approval_timeout` is how long a call waits for an answer, `connect_timeout` for its server,
         `kernel_init_timeout` the start for the kernel; seconds, None: for ever. `sandbox=False` is sandboxed as well.
-        `approve_tool_calls`: `stream` asks about every call; else about none. Raises ValueError.
+        `sandbox_config` is a settings file of sandbox-runtime; code may reach its domains, and none without one.
+        `approve_tool_calls`: `stream` asks about every call; else about none. `approve_shell_cmds`: it asks about each
+        `!cmd` (tool `shell`) and `%%bash` (`shell_magic`) of the server `ipybox`; with `require_shell_escape` code that
+        starts a process otherwise raises RuntimeError. Raises ValueError.
         """
         check_shell_approval(approve=approve_shell_cmds, require=require_shell_escape)
         self.tool_server_host, self.tool_server_port = tool_server_host, tool_server_port
@@ -99,7 +104,6 @@ class CodeExecutor:
         """Start the kernel. Raises TimeoutError, ConfigError, HostUnfitError and the like."""
         if self._kernel is not None:
             raise RuntimeError("this executor runs already; call reset() for a new kernel")
-        tell_of_sandbox(sandbox=self.sandbox, config=self.sandbox_config)
         self._kernel = await self._started()
 
     async def stop(self) -> None:
@@ -132,7 +136,7 @@ class CodeExecutor:
         try:
             async for item in self._started_kernel.stream(code, timeout):
                 match item:
-                    case ApprovalRequest() if self.approve_tool_calls:
+                    case ApprovalRequest() if self.approve_tool_calls or self._is_about_shell(item):
                         yield item
                     case ApprovalRequest():
                         await _answer(item)
@@ -159,6 +163,9 @@ class CodeExecutor:
                     pass
         return CodeExecutionResult(text=None, images=[])
 
+    def _is_about_shell(self, request: ApprovalRequest) -> bool:
+        return self.approve_shell_cmds and request.server_name == shell_server.NAME
+
     @property
     def _started_kernel(self) -> KernelSession:
         if self._kernel is None:
@@ -166,15 +173,26 @@ class CodeExecutor:
         return self._kernel
 
     async def _started(self) -> KernelSession:
+        network = await asyncio.to_thread(
+            sandbox_network, sandbox=self.sandbox, config=self.sandbox_config, working_dir=self.working_dir
+        )
         options = ExecutorOptions(
             environment=environment(),
+            network=network,
             roots=package_roots(self.working_dir, self.kernel_env),
             approval_timeout=self.approval_timeout,
             connect_timeout=self.connect_timeout,
             asks=self.approve_tool_calls,
+            asks_shell=self.approve_shell_cmds,
             apart=object(),
         )
-        kernel = KernelSession(options, self.kernel_env, self.images_dir or Path("images"), self.kernel_init_timeout)
+        kernel = KernelSession(
+            options,
+            self.kernel_env,
+            self.images_dir or Path("images"),
+            self.kernel_init_timeout,
+            require_shell_escape=self.require_shell_escape,
+        )
         try:
             await kernel.start()
         except BaseException:

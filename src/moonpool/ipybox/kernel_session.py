@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final, TypeAlias
 from uuid import uuid4
 
 from moonpool.configuration.secrets import secrets_in_arguments
+from moonpool.ipybox.registered_servers import awaited
 from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest
 from moonpool.sdk import events
 from moonpool.sdk.results import Result
@@ -17,9 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
     from pathlib import Path
 
-    from moonpool.sdk.options import SessionOptions
+    from moonpool.ipybox.options import ExecutorOptions
 
 _QUIET: Final = {"TERM": "dumb", "NO_COLOR": "1"}
+_GUEST: Final = "__import__('moonpool_guest.python', fromlist=['{0}']).{0}"
 _LOST: Final = "the variables of this session are lost"
 _NO_RESULT: Final = frozenset({"ResultNotSerializable", "OutputTooLarge"})
 _SUFFIXES: Final = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}
@@ -58,11 +61,21 @@ class _Text:
 class KernelSession:
     """A kernel that is started, reset and stopped; executions in it."""
 
-    def __init__(self, options: SessionOptions, kernel_env: Mapping[str, str], images_dir: Path, init_s: float) -> None:
+    def __init__(
+        self,
+        options: ExecutorOptions,
+        kernel_env: Mapping[str, str],
+        images_dir: Path,
+        init_s: float,
+        *,
+        require_shell_escape: bool = False,
+    ) -> None:
         """`init_s`: how long its start may take once its environment is there."""
         # SECURITY: variables that are secrets, by name or look, are redacted as the servers' are.
         secrets = secrets_in_arguments(f"{name}={value}" for name, value in kernel_env.items())
         self._session = Session(replace(options, secrets=frozenset(secrets)))
+        self._setup = _asking(require_shell_escape) if options.asks_shell else ""
+        self._roots = options.roots
         self._variables, self._images_dir, self._init_s = {**_QUIET, **kernel_env}, images_dir, init_s
         self._prepared = False
         self._running: set[asyncio.Event] = set()  # set to cancel the execution
@@ -115,8 +128,10 @@ class KernelSession:
             await stream.aclose()
 
     async def _prepare(self) -> None:
-        """Start the kernel, with its variables and no others."""
-        code = f"__import__('os').environ.update({self._variables!r})"
+        """Start the kernel, with its variables and no others, and its questions about commands."""
+        code = f"__import__('os').environ.update({self._variables!r}){self._setup}"
+        if names := await asyncio.to_thread(awaited, self._roots, os.environ):
+            code += f"\n{_GUEST.format('async_tools')}.make_async({names})"
         result = await self._session.run(code, timeout=self._init_s)
         self._check(result, self._init_s)
         self._prepared = True
@@ -148,6 +163,11 @@ class KernelSession:
         for path, (data, _) in zip(paths, pictures, strict=True):
             path.write_bytes(data)
         return paths
+
+
+def _asking(require_escape: bool) -> str:
+    """Code that lets a kernel ask about shell commands."""
+    return f"\n{_GUEST.format('shell_approval')}.install(require_escape={require_escape})"
 
 
 async def _next(stream: object, cancelled: asyncio.Event) -> object:

@@ -8,7 +8,7 @@ import os
 import secrets
 import shutil
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.core.naming import name_server_modules
@@ -27,14 +27,31 @@ if TYPE_CHECKING:
     from moonpool.tools.snapshot import ToolSnapshot
 
 
-async def generate_mcp_sources(server_name: str, server_params: dict[str, Any], root_dir: Path) -> list[str]:
+_CLIENT: Final = """\
+\"\"\"Where calls of this package go: to the broker in a sandbox, else to a tool server. Generated; do not edit.\"\"\"
+
+import sys
+
+if "moonpool_guest.toolcalls" in sys.modules:
+    from client.mcp_client import Model, ToolRunnerError, alias, extension, pack, run_tool, run_tool_sync
+else:
+    from moonpool.ipybox.generated import Model, ToolRunnerError, alias, extension, pack, run_tool, run_tool_sync
+
+__all__ = ["Model", "ToolRunnerError", "alias", "extension", "pack", "run_tool", "run_tool_sync"]
+"""
+
+
+async def generate_mcp_sources(
+    server_name: str, server_params: dict[str, Any], root_dir: Path, async_api: bool = False
+) -> list[str]:
     """Write the package `root_dir/server_name`, with a module for each tool of a server, and return their names.
 
     `server_params` has `command`, `args`, `env` of a server that is started, or `url`, `headers`, `type` of one that is
     reached by HTTP. `${VAR}` in it is replaced by the environment's value, or that in the file `.env`, each time the
     server is started; only the placeholder is kept. Code of executors that start afterwards imports the package and
     calls the server; `reset` of one that is open lets it know the server too. A package of this name is replaced when
-    the new one is complete. Raises ValueError for a name that cannot be a package, InputError, and ConfigError when the
+    the new one is complete. Imported outside a sandbox, it calls the server through a `ToolServer`. With `async_api`
+    its `run` is awaited. Raises ValueError for a name that cannot be a package, InputError, and ConfigError when the
     server cannot be reached.
     """
     _check_name(server_name)
@@ -43,7 +60,7 @@ async def generate_mcp_sources(server_name: str, server_params: dict[str, Any], 
     try:
         snapshot = await session.call(lambda hosted: _listed(hosted, server_name)).wait()
         names = name_manifest(snapshot.manifest).servers[server_name]
-        await asyncio.to_thread(_write, snapshot, server_name, server_params, root_dir)
+        await asyncio.to_thread(_write, snapshot, server_name, server_params, root_dir, async_api=async_api)
     finally:
         if (closing := session.close()) is not None:
             await closing.wait()
@@ -69,13 +86,16 @@ def _check_name(name: str) -> None:
         raise ValueError(f"code would import the package {name!r} as {module!r}; call it {module!r}")
 
 
-def _write(snapshot: ToolSnapshot, name: str, params: Mapping[str, Any], root: Path) -> None:
+def _write(snapshot: ToolSnapshot, name: str, params: Mapping[str, Any], root: Path, *, async_api: bool) -> None:
     target, own = root / name, secrets.token_hex(8)
     building, before = root / f".{name}-{own}", root / f".{name}-{own}-before"
     try:
         root.mkdir(parents=True, exist_ok=True)
         shutil.copytree(snapshot.tree / "mcptools" / name, building)
-        register(root, name, params, os.environ)
+        for module in building.glob("*.py"):
+            module.write_text(_outside(module.read_text(encoding="utf-8"), async_api=async_api), encoding="utf-8")
+        (building / "_client.py").write_text(_CLIENT, encoding="utf-8")
+        register(root, name, params, os.environ, async_api=async_api)
         with suppress(FileNotFoundError):
             target.rename(before)  # a symlink itself, not what it leads to
         building.rename(target)
@@ -89,3 +109,14 @@ def _write(snapshot: ToolSnapshot, name: str, params: Mapping[str, Any], root: P
             before.unlink()
         else:
             shutil.rmtree(before, ignore_errors=True)
+
+
+def _outside(module: str, *, async_api: bool) -> str:
+    """A module of the wrapper tree as one that can be imported outside a sandbox, too."""
+    module = module.replace("\nfrom client.mcp_client import ", "\nfrom ._client import ", 1)
+    if async_api:
+        module = module.replace("\ndef run(", "\ndef run_sync(", 1).replace(
+            "\nasync def run_async(", "\nasync def run(", 1
+        )
+        module = module.replace('"""`run` for `await`."""', '"""`run_sync` for `await`."""', 1)
+    return module

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import logging
 import os
-from dataclasses import dataclass
+import sys
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from moonpool.core.errors import ConfigError
+from moonpool.ipybox import shell_server
 from moonpool.ipybox.registered_servers import registered
+from moonpool.ipybox.sandbox_config import allowed_domains
 from moonpool.sdk.options import SessionOptions
 from moonpool.settings import Settings
 
@@ -38,9 +42,11 @@ class ExecutorOptions(SessionOptions):
     """What an executor asks for. The servers are those whose packages its code can import."""
 
     roots: tuple[Path, ...] = ()  # folders of packages
+    given: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, "Mapping[str, Any]"])  # more servers
     approval_timeout: float | None = None
     connect_timeout: float = 30.0
     asks: bool = True  # about every call, also those that policy allows
+    asks_shell: bool = False  # about shell commands
 
     def settings(self, environ: Mapping[str, str]) -> Settings:
         """The settings of this session. Raises ConfigError, InputError."""
@@ -53,11 +59,13 @@ class ExecutorOptions(SessionOptions):
 
     def config(self, environ: Mapping[str, str]) -> McpConfig | None:
         """The servers, with `${VAR}` from the environment or the file `.env`. Raises ConfigError."""
-        found = registered(self.roots, environ)
-        if not found:
-            return None
+        found = {**registered(self.roots, environ), **self.given}
         servers = {name: self._entry(params) for name, params in found.items()}
-        return SessionOptions(servers=servers).config(with_env_file(environ))
+        if self.asks_shell:
+            if shell_server.NAME in servers:
+                raise ConfigError(f"a server called {shell_server.NAME!r} cannot be used with approve_shell_cmds=True")
+            servers[shell_server.NAME] = _SHELL
+        return SessionOptions(servers=servers).config(with_env_file(environ)) if servers else None
 
     def _entry(self, params: Mapping[str, Any]) -> dict[str, Any]:
         block = dict(params.get("moonpool") or {})
@@ -68,25 +76,31 @@ class ExecutorOptions(SessionOptions):
         return {**params, "moonpool": block}
 
 
+_SHELL: Final[dict[str, Any]] = {
+    "command": sys.executable,
+    "args": ["-I", "-S", shell_server.__file__],
+    "moonpool": {"ask": ["*"]},
+}
+
+
 def environment() -> str:
     """Where code runs: `data`, which has IPython, unless MOONPOOL_ENVIRONMENT names another."""
     return os.environ.get("MOONPOOL_ENVIRONMENT") or "data"
 
 
 def check_shell_approval(*, approve: bool, require: bool) -> None:
-    """Raise ValueError for what cannot be kept: shell commands that run unasked, though asking was wanted."""
+    """Raise ValueError: other ways can be closed only where commands are asked about."""
     if require and not approve:
         raise ValueError("require_shell_escape=True requires approve_shell_cmds=True")
-    if approve:
-        raise ValueError("approve_shell_cmds=True is not available; shell commands run in the sandbox only")
 
 
-def tell_of_sandbox(*, sandbox: bool, config: Path | None) -> None:
-    """Warn once of each thing that is other than asked for."""
+def sandbox_network(*, sandbox: bool, config: Path | None, working_dir: Path | None) -> tuple[str, ...] | None:
+    """The domains that code may reach, None for no network; warns once that it is sandboxed. Raises ConfigError."""
     if not sandbox:
         _warn("sandbox=False: code runs in a sandbox all the same")
-    if config is not None:
-        _warn(f"{config} is not read: code has no network and sees no files of this machine")
+    if config is None:
+        return None
+    return allowed_domains(config, (working_dir or Path.cwd()).resolve()) or None
 
 
 def _warn(text: str) -> None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import threading
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from moonpool.core.errors import ConfigError
 from moonpool.settings import Settings
@@ -22,13 +23,24 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def register(root: Path, server_name: str, server_params: Mapping[str, Any], environ: Mapping[str, str]) -> None:
+def register(
+    root: Path,
+    server_name: str,
+    server_params: Mapping[str, Any],
+    environ: Mapping[str, str],
+    *,
+    async_api: bool = False,
+) -> None:
     """Keep what reaches a server whose package is in the folder `root`. Raises StoreFolderError, OSError."""
     path = _path(root, environ)
     with private_folder(path.parent).joinpath(".lock").open("a", encoding="utf-8") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         servers = {**_read(path), server_name: dict(server_params)}
-        content = json.dumps({"root": str(root.resolve()), "servers": servers}, indent=1).encode()
+        awaited = _read(path, "async_api") | ({server_name: True} if async_api else {})
+        if not async_api:
+            awaited.pop(server_name, None)
+        document = {"root": str(root.resolve()), "servers": servers, "async_api": awaited}
+        content = json.dumps(document, indent=1).encode()
         replace_private_file(path, content, durable=True)
 
 
@@ -42,16 +54,58 @@ def registered(roots: Iterable[Path], environ: Mapping[str, str]) -> dict[str, d
     return found
 
 
+class _Described:
+    """Servers that programs of this process described to a `ToolRunner`. SECURITY: no code in a sandbox can."""
+
+    lock: ClassVar[threading.Lock] = threading.Lock()
+    servers: ClassVar[dict[str, dict[str, Any]]] = {}
+
+
+def describe(server_name: str, server_params: Mapping[str, Any]) -> None:
+    """Let tool servers of this process know what reaches a server; the last description counts."""
+    with _Described.lock:
+        _Described.servers[server_name] = dict(server_params)
+
+
+def find_server(server_name: str, roots: Iterable[Path], environ: Mapping[str, str]) -> dict[str, Any]:
+    """What reaches a server: as described in this process, else as registered in these folders, else in the only one.
+
+    Raises ConfigError when it is unknown, or registered differently in several other folders.
+    """
+    with _Described.lock:
+        described = _Described.servers.get(server_name)
+    if described is not None:
+        return described
+    if (params := registered(roots, environ).get(server_name)) is not None:
+        return params
+    elsewhere = [
+        _read(path)[server_name] for path in sorted(_folder(environ).glob("*.json")) if server_name in _read(path)
+    ]
+    if not elsewhere:
+        raise ConfigError(f"no server {server_name!r} is known here; call generate_mcp_sources for it")
+    if any(params != elsewhere[0] for params in elsewhere):
+        raise ConfigError(f"several folders have packages of a server {server_name!r}; start in the one that is meant")
+    return elsewhere[0]
+
+
+def _folder(environ: Mapping[str, str]) -> Path:
+    return (Settings.load(environ).data_dir or data_dir(os.geteuid(), environ)) / "private" / "ipybox"
+
+
 def _path(root: Path, environ: Mapping[str, str]) -> Path:
-    data = Settings.load(environ).data_dir or data_dir(os.geteuid(), environ)
-    return data / "private" / "ipybox" / f"{sha256(os.fsencode(root.resolve())).hexdigest()[:32]}.json"
+    return _folder(environ) / f"{sha256(os.fsencode(root.resolve())).hexdigest()[:32]}.json"
 
 
-def _read(path: Path) -> dict[str, dict[str, Any]]:
+def awaited(roots: Iterable[Path], environ: Mapping[str, str]) -> list[str]:
+    """The servers whose `run` is awaited. Raises ConfigError."""
+    return sorted({name for root in roots for name in _read(_path(root, environ), "async_api")})
+
+
+def _read(path: Path, member: str = "servers") -> dict[str, Any]:
     try:
         document = json.loads(path.read_bytes())
-        return cast("dict[str, dict[str, Any]]", document["servers"])
+        return cast("dict[str, Any]", document.get(member, {}))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, AttributeError) as error:
         raise ConfigError(f"{path} cannot be read ({error}); remove it and generate the packages again") from None

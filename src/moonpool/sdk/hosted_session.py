@@ -20,6 +20,7 @@ from moonpool.core.calls import CallEnded, CallProgress, CallStarted
 from moonpool.core.errors import InputError, MoonpoolError
 from moonpool.core.languages import PYTHON
 from moonpool.engine.answering import answered_by
+from moonpool.engine.direct_calls import call_directly
 from moonpool.engine.events import CallEventsDropped as HostedDropped
 from moonpool.engine.events import OutputChunk, RunEnded, run_events
 from moonpool.engine.server_request_events import ServerQuestion as HostedQuestion
@@ -38,7 +39,9 @@ from moonpool.terminal.forms import TerminalForms
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
 
+    from moonpool.core.calls import ToolCallOutcome
     from moonpool.core.envelope import Envelope
+    from moonpool.core.json import JsonObject
     from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.events import RunEvent, RunEvents
     from moonpool.engine.files.service import SessionFiles
@@ -83,6 +86,7 @@ class HostedSession:
         self._opened: OpenTenant | None = None
         self._session: Session | None = None
         self._catalog: CurrentCatalog | None = None
+        self._calls: set[asyncio.Task[ToolCallOutcome]] = set()  # that the application makes itself
         self._rules = options.network_rules()  # that the next kernel begins with
         self._closed = False
         self.usage = Usage()
@@ -125,6 +129,9 @@ class HostedSession:
         if self._opening is not None:
             self._opening.cancel()
             await asyncio.gather(self._opening, return_exceptions=True)
+        for call in self._calls:
+            call.cancel()
+        await asyncio.gather(*self._calls, return_exceptions=True)
         if self._session is not None:
             self._session.interrupt(at_once=True)
         stack, self._stack = self._stack, AsyncExitStack()
@@ -278,6 +285,28 @@ class HostedSession:
         await self.open()
         assert self._session is not None
         return self._session.files
+
+    async def call_tool(
+        self, server_id: str, tool: str, arguments: JsonObject, take: Callable[[ApprovalQuestion], None]
+    ) -> ToolCallOutcome:
+        """Call a tool without code; `take` gets questions about it. Raises JournalError, InputError once it closes."""
+        await self.open()
+        assert self._opened is not None
+        opened = self._opened
+        with opened.events.bound(take) as begun:
+            runtime, grant = opened.tenant.runtime, _grant_of(opened)
+            call = asyncio.ensure_future(call_directly(runtime, grant, server_id, tool, arguments, begun=begun))
+            self._calls.add(call)
+            try:
+                return await call
+            except asyncio.CancelledError:
+                call.cancel()
+                await asyncio.gather(call, return_exceptions=True)
+                if self._closed:
+                    raise InputError("the servers were closed during the call") from None
+                raise
+            finally:
+                self._calls.discard(call)
 
     async def relisted(self, server_id: str) -> ToolSnapshot:
         """The tools after asking this server for its own again."""

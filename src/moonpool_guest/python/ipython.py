@@ -63,6 +63,11 @@ def _make() -> None:
     _shells.append(shell)
 
 
+def shell() -> Any:
+    """The shell, None where this environment has no IPython."""
+    return _shells[0] if is_available() else None
+
+
 def is_bound() -> bool:
     """Whether code of this session is read by IPython."""
     return bool(_shells) and "get_ipython" in vars(builtins)
@@ -123,7 +128,10 @@ class _System:
         self._shell = shell
 
     def __call__(self, command: str) -> None:
-        text = self._shell.var_expand(command, depth=1)  # 1: where the command stands, whose variables count
+        self.run(self._shell.var_expand(command, depth=1))  # 1: where the command stands, whose variables count
+
+    def run(self, text: str) -> None:
+        """Run a command whose variables are filled in."""
         if _INSTALLS.match(text):
             raise RuntimeError("commands have no network here: use `%pip install` instead of `!pip install`")
         if text.rstrip().endswith("&"):

@@ -10,6 +10,8 @@ from uuid import uuid4
 from moonpool.ipybox.kernel_mgr.server import KernelGateway
 from moonpool.ipybox.kernel_session import ExecutionError, ExecutionResult, KernelSession
 from moonpool.ipybox.options import ExecutorOptions, check_shell_approval, environment
+from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest, ApprovalRequestor
+from moonpool.ipybox.tool_exec.client import ToolRunnerError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -33,7 +35,11 @@ class KernelClient:
         tool_server_port: int = 0,
         kernel_init_timeout: float = 10,
     ) -> None:
-        """`host` and `port` are those of a `KernelGateway` of this process. Pictures go to `images_dir` (`images`)."""
+        """`host` and `port` are those of a `KernelGateway` of this process. Pictures go to `images_dir` (`images`).
+
+        With `approve_shell_cmds` the approval client of the tool server at `tool_server_host` and `tool_server_port` is
+        asked about each `!cmd` and `%%bash`; see `CodeExecutor`.
+        """
         check_shell_approval(approve=approve_shell_cmds, require=require_shell_escape)
         self.host, self.port = host, port
         self.working_dir = working_dir.resolve() if working_dir is not None else None
@@ -66,7 +72,12 @@ class KernelClient:
             raise RuntimeError("this client is connected already")
         gateway = await self._gateway(retries, retry_interval)
         init_s = self.kernel_init_timeout if kernel_init_timeout is None else kernel_init_timeout
-        kernel = KernelSession(ExecutorOptions(environment=environment()), gateway.env, self.images_dir, init_s)
+        options = ExecutorOptions(
+            environment=environment(), network=gateway.network, asks_shell=self.approve_shell_cmds
+        )
+        kernel = KernelSession(
+            options, gateway.env, self.images_dir, init_s, require_shell_escape=self.require_shell_escape
+        )
         try:
             await kernel.start()
             gateway.keep(kernel)
@@ -98,7 +109,9 @@ class KernelClient:
     async def stream(self, code: str, timeout: float | None = None) -> AsyncIterator[str | ExecutionResult]:
         """Run code; yield what it prints, and last the result. Raises ExecutionError, TimeoutError."""
         async for item in self._kernel.stream(code, timeout):
-            if isinstance(item, str | ExecutionResult):
+            if isinstance(item, ApprovalRequest):
+                await self._settle(item)
+            else:
                 yield item
 
     async def interrupt(self) -> None:
@@ -114,6 +127,15 @@ class KernelClient:
         """As `interrupt`."""
         del drain_timeout, settle_delay
         await self.interrupt()
+
+    async def _settle(self, asked: ApprovalRequest) -> None:
+        requestor = ApprovalRequestor(asked.server_name, self.tool_server_host, self.tool_server_port)
+        try:
+            await requestor.request(asked.tool_name, asked.tool_args)
+        except ToolRunnerError:
+            await asked.reject()
+        else:
+            await asked.accept()
 
     @property
     def _kernel(self) -> KernelSession:

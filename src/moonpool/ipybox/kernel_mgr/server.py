@@ -7,7 +7,7 @@ import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from moonpool.ipybox.options import tell_of_sandbox
+from moonpool.ipybox.options import sandbox_network
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,6 +38,7 @@ class KernelGateway:
         self.sandbox, self.sandbox_config = sandbox, sandbox_config
         self.log_level, self.log_to_stderr = log_level, log_to_stderr
         self.env = env or {}
+        self.network: tuple[str, ...] | None = None  # domains that its kernels may reach
         self._kernels: set[KernelSession] = set()
         self._ended: Future[None] = Future()
         self._ended.set_result(None)
@@ -60,8 +61,10 @@ class KernelGateway:
         return not self._ended.done()
 
     async def start(self) -> None:
-        """Let clients connect. Raises RuntimeError when it runs, or another one with its host and port."""
-        tell_of_sandbox(sandbox=self.sandbox, config=self.sandbox_config)
+        """Let clients connect. Raises RuntimeError when it or one with its host and port runs, ConfigError."""
+        self.network = await asyncio.to_thread(
+            sandbox_network, sandbox=self.sandbox, config=self.sandbox_config, working_dir=self.working_dir
+        )
         with KernelGateway._lock:
             if (self.host, self.port) in KernelGateway._running:
                 raise RuntimeError(f"a kernel gateway runs at {self.host}:{self.port} already")
