@@ -20,6 +20,7 @@ ROOT = Path(__file__).parents[1]
 API_PAGE = ROOT / "docs" / "reference" / "python-api.md"
 _GROUPS = {
     "Open and run": ("session", "run", "Session", "Stream", "Files", "Tools", "Limits"),
+    "Network": ("Network", "HeaderCredential", "NetworkAccess"),
     "Events": (
         "Output", "ToolCallStarted", "ToolCallEnded", "Progress", "ApprovalRequest", "ServerQuestion", "Display",
     ),
@@ -27,7 +28,7 @@ _GROUPS = {
     "Checkpoints": ("Checkpoint", "Undone", "UndoneCall", "CheckpointError"),
     "Errors": (
         "MoonpoolError", "InputError", "ConfigError", "HostUnfitError", "ExecutionFailedError", "ApprovalAnswerError",
-        "FileTransferError", "LocalFileError",
+        "FileTransferError", "LocalFileError", "NetworkRuleError",
     ),
 }  # fmt: skip
 _FIELD = re.compile(r'^    (\w+): [^\n#]*?(?:#\s*([^\n]*))?\n(?:    """(.*?)""")?', re.MULTILINE | re.DOTALL)

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from moonpool.engine.files.errors import FileTransferError
     from moonpool.engine.files.local_files import LocalFileError
     from moonpool.engine.files.service import FileEntry
+    from moonpool.engine.packages.model import InstalledPackage, InstalledPackages, PackageError
     from moonpool.features.approvals.model import ApprovalAnswerError
+    from moonpool.network.rules import HeaderCredential, NetworkRuleError
     from moonpool.sdk.checkpoints import Undone, UndoneCall
     from moonpool.sdk.events import ApprovalRequest, Output, Progress, ServerQuestion, ToolCallEnded, ToolCallStarted
-    from moonpool.sdk.options import Limits
+    from moonpool.sdk.options import Limits, Network
     from moonpool.sdk.results import Display, ExecutionFailedError, File, Result, Usage
-    from moonpool.sdk.session import Event, Files, Session, Stream, Tools, run, session
+    from moonpool.sdk.session import Event, Files, NetworkAccess, Session, Stream, Tools, run, session
     from moonpool.sdk.tool_search import Tool
 
 __version__ = VERSION
@@ -44,12 +46,19 @@ _HOMES = {
     "FileEntry": "engine.files.service",
     "FileTransferError": "engine.files.errors",
     "Files": "sdk.session",
+    "HeaderCredential": "network.rules",
     "HostUnfitError": "core.errors",
     "InputError": "core.errors",
+    "InstalledPackage": "engine.packages.model",
+    "InstalledPackages": "engine.packages.model",
     "Limits": "sdk.options",
     "LocalFileError": "engine.files.local_files",
     "MoonpoolError": "core.errors",
+    "Network": "sdk.options",
+    "NetworkAccess": "sdk.session",
+    "NetworkRuleError": "network.rules",
     "Output": "sdk.events",
+    "PackageError": "engine.packages.model",
     "Progress": "sdk.events",
     "Result": "sdk.results",
     "ServerQuestion": "sdk.events",
@@ -81,12 +90,19 @@ __all__ = [
     "FileEntry",
     "FileTransferError",
     "Files",
+    "HeaderCredential",
     "HostUnfitError",
     "InputError",
+    "InstalledPackage",
+    "InstalledPackages",
     "Limits",
     "LocalFileError",
     "MoonpoolError",
+    "Network",
+    "NetworkAccess",
+    "NetworkRuleError",
     "Output",
+    "PackageError",
     "Progress",
     "Result",
     "ServerQuestion",

@@ -21,6 +21,8 @@ from moonpool.core.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from moonpool.network.rules import NetworkRules
+
 _PREFIX = "MOONPOOL_"
 _Count: TypeAlias = Annotated[int, Meta(gt=0)]
 _CountOr0: TypeAlias = Annotated[int, Meta(ge=0)]
@@ -170,6 +172,33 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `127.0.0.1:9464`. Empty: nowhere.
     """
 
+    network: str = "any"
+    """What a session with a network may be allowed to reach at most: domains, separated by commas; `any`; or `none`."""
+
+    network_bytes_max: _Count = 1024**3
+    """What the connections of one session may move in all, both ways."""
+
+    network_connections_max: _Count = 32
+    """Connections of one session at the same time; eight times as many of a process."""
+
+    packages: Annotated[str, Meta(pattern=r"^[!A-Za-z0-9*?._, -]*$")] = "none"
+    """What sessions may install: `none`; `any`; or names with `*`, separated by commas, `!name` for those never."""
+
+    package_index: str = ""
+    """The address of the package index (https, or a local folder as `file:`). Empty: what pip is configured to use."""
+
+    package_hosts: str = ""
+    """Where the index's files are, if elsewhere: domains, or local folders as `file:`, separated by commas."""
+
+    packages_bytes_max: _Count = 1024**3
+    """What the packages of one session may take, unpacked; half of it packed."""
+
+    package_timeout_s: _Amount = 300.0
+    """How long resolving, and downloading, for one installation may take."""
+
+    package_cache_bytes_max: _Count = 4 * 1024**3
+    """What unpacked packages may take that are kept for other sessions; those not used for longest make room."""
+
     file_bytes_max: _Count = 256 * 1024**2
     """One file that is put into a sandbox or taken out of it."""
 
@@ -232,10 +261,24 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             from moonpool.net.loopback_addresses import loopback_address  # noqa: PLC0415  most processes do not listen
 
             loopback_address(self.metrics_listen, what="metrics_listen")
+        self.network_bound  # noqa: B018  raises for what is no list of domains
         if self.pool_low > self.pool_high > 0:
             raise ConfigError(f"pool_low is {self.pool_low}, but pool_high allows {self.pool_high}")
         if self.timeout_s > self.timeout_s_max:
             raise ConfigError(f"timeout_s is {self.timeout_s:g}, but timeout_s_max allows {self.timeout_s_max:g}")
+
+    @property
+    def network_bound(self) -> NetworkRules | None:
+        """The domains in `network`; None: any. Raises ConfigError."""
+        if self.network == "any":
+            return None
+        from moonpool.network.rules import NetworkRuleError, NetworkRules, parse_domain  # noqa: PLC0415  seldom used
+
+        domains = [] if self.network == "none" else self.network.split(",")
+        try:
+            return NetworkRules(tuple(map(parse_domain, domains)))
+        except NetworkRuleError as error:
+            raise ConfigError(f"network: {error}") from None
 
     @property
     def personal_kinds(self) -> tuple[str, ...]:

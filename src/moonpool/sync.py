@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
 
 from moonpool.core.languages import PYTHON
+from moonpool.network.rules import parse_domain
 from moonpool.sdk import transfers
 from moonpool.sdk.events import (
     ApprovalFields,
@@ -32,14 +33,27 @@ if TYPE_CHECKING:
 
     from moonpool.core.json import JsonObject
     from moonpool.engine.files.service import FileEntry, SessionFiles
+    from moonpool.engine.packages.model import InstalledPackages
     from moonpool.engine.server_request_events import QuestionKind
+    from moonpool.network.rules import HeaderCredential
     from moonpool.sdk.checkpoints import Checkpoint, Undone
-    from moonpool.sdk.options import FileContent, Limits, Servers
+    from moonpool.sdk.options import AllowedDomains, FileContent, Limits, Servers
     from moonpool.sdk.results import Usage
     from moonpool.sdk.runtime_thread import Call
     from moonpool.sdk.tool_search import Form, Tool
 
-__all__ = ["ApprovalRequest", "Event", "Files", "ServerQuestion", "Session", "Stream", "Tools", "run", "session"]
+__all__ = [
+    "ApprovalRequest",
+    "Event",
+    "Files",
+    "NetworkAccess",
+    "ServerQuestion",
+    "Session",
+    "Stream",
+    "Tools",
+    "run",
+    "session",
+]
 
 _T = TypeVar("_T")
 
@@ -103,6 +117,7 @@ class Session:
         self._handle = handle or SessionHandle(options, _TYPES, lambda: in_a_thread)
         self.files = Files(self._handle)
         self.tools = Tools(self._handle)
+        self.network = NetworkAccess(self._handle)
 
     def __enter__(self) -> Self:
         self.start()
@@ -146,8 +161,12 @@ class Session:
         """Interrupt the code that runs now, from another thread. Its result has the error `Cancelled`."""
         self._handle.interrupt()
 
+    def install(self, *packages: str) -> InstalledPackages:
+        """Install packages for this session; see `moonpool.Session.install`."""
+        return self._handle.call(lambda hosted: hosted.install("\n".join(packages))).result()
+
     def reset(self) -> None:
-        """Begin anew: variables and files are gone; the `files` given to the session are there again."""
+        """Begin anew: variables and files are gone; packages and the `files` given to the session are there again."""
         self._handle.call(HostedSession.reset).result()
 
     def checkpoint(self, name: str) -> Checkpoint:
@@ -273,7 +292,28 @@ class Tools:
         return self._session.call(reached).result()
 
 
-def session(
+class NetworkAccess:
+    """What the code of a session may reach, while it lives; see `moonpool.NetworkAccess`."""
+
+    def __init__(self, session: SessionHandle) -> None:
+        self._session = session
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The domains that may be reached now."""
+        return self._session.allowed
+
+    def allow(self, *domains: str, credential: HeaderCredential | None = None) -> None:
+        """Allow these too, from now on; see `moonpool.NetworkAccess.allow`."""
+        rules = tuple(parse_domain(text, credential) for text in domains)
+        self._session.call(lambda hosted: hosted.allow(rules)).result()
+
+    def deny(self, *domains: str) -> None:
+        """Allow these no longer; connections to them end."""
+        self._session.call(lambda hosted: hosted.deny(domains)).result()
+
+
+def session(  # noqa: PLR0913  what a session has
     *,
     servers: Servers = None,
     environment: str | None = None,
@@ -282,6 +322,8 @@ def session(
     files: Mapping[str, FileContent] | None = None,
     limits: Limits | None = None,
     checkpoints: bool = False,
+    network: AllowedDomains = None,
+    packages: str | Sequence[str] | None = None,
 ) -> Session:
     """A session in a sealed sandbox; the parameters are those of `moonpool.session`.
 
@@ -296,6 +338,8 @@ def session(
             files=files,
             limits=limits,  # pyright: ignore[reportArgumentType]
             checkpoints=checkpoints,
+            network=network,
+            packages=packages,
         )
     )
 
@@ -311,10 +355,17 @@ def run(  # noqa: PLR0913  those of a session, and of a run
     approve: Approve = None,
     files: Mapping[str, FileContent] | None = None,
     limits: Limits | None = None,
+    network: AllowedDomains = None,
 ) -> Result:
     """Run one piece of code in a sandbox of its own. The parameters are those of `session` and `Session.run`."""
     with session(
-        servers=servers, environment=environment, policy=policy, approve=approve, files=files, limits=limits
+        servers=servers,
+        environment=environment,
+        policy=policy,
+        approve=approve,
+        files=files,
+        limits=limits,
+        network=network,
     ) as opened:
         return opened.run(code, timeout=timeout, language=language)
 

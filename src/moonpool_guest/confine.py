@@ -18,7 +18,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from moonpool_guest import linux
+from moonpool_guest import linux, proxy_listener
 
 CHANNEL_FD = 3
 UID_INSIDE = 1000
@@ -48,12 +48,14 @@ class StepFailedError(Exception):
 def confine(
     spec: "dict[str, Any]", fds: "list[int]", *, outer_uid: int, outer_gid: int, program: linux.FilterProgram
 ) -> None:
-    """Turn the calling child into a sandbox. `fds` are channel, stdout and stderr, then those of `_join_groups`.
+    """Turn the calling child into a sandbox. `fds` are channel, stdout and stderr, with `network` a socket for
+    `proxy_listener`, then those of `_join_groups`.
 
-    `spec` holds `slot` (name or ""), `tmpfs_bytes`, `tmpfs_inodes`, `limits` (RLIMIT name to value).
+    `spec` holds `slot` (name or ""), `tmpfs_bytes`, `tmpfs_inodes`, `limits` (RLIMIT name to value), `network`.
     """
     _take(
-        ("groups", lambda: _join_groups(fds[3:])),
+        ("groups", lambda: _join_groups(fds[_own_fds(spec) :])),
+        ("network", lambda: _open_network(spec, fds)),
         ("descriptors", lambda: _place_descriptors(fds)),
         ("identity", lambda: _map_identity(outer_uid, outer_gid)),
         *_steps(spec, program),
@@ -67,6 +69,7 @@ def confine_alone(spec: "dict[str, Any]", fds: "list[int]", *, program: linux.Fi
     """
     _take(
         ("groups", lambda: _join_groups(spec["groups"])),
+        ("network", lambda: _open_network(spec, fds)),
         ("descriptors", lambda: _place_descriptors(fds)),
         *_steps(spec, program),
     )
@@ -103,6 +106,16 @@ def _join_groups(fds: "list[int]") -> None:
         os.write(fd, b"0")
     if fds:
         linux.unshare(linux.CLONE_NEWCGROUP)
+
+
+def _own_fds(spec: "dict[str, Any]") -> int:
+    return 4 if spec.get("network") else 3
+
+
+def _open_network(spec: "dict[str, Any]", fds: "list[int]") -> None:
+    """Only where it was asked for: every other sandbox has an interface that is down, and no socket for it."""
+    if spec.get("network"):
+        proxy_listener.hand_over(fds[3])
 
 
 def _place_descriptors(fds: "list[int]") -> None:

@@ -63,6 +63,24 @@ async def invoke(server_id: str, name: str, arguments: "dict[str, Any]") -> "dic
     return _with_line(reply, line)
 
 
+def install_packages(requirements: str) -> "dict[str, Any]":
+    """Ask the host to install packages for this session and block this thread until it has, or has refused."""
+    try:
+        channel = _channel("packages were asked for")
+        request_id = next(_ids)
+        waiter = channel.request({"t": "install_packages", "id": request_id}, requirements.encode("utf-8", "replace"))
+        try:
+            channel.wait(waiter)
+        except BaseException:
+            channel.forget(request_id)
+            raise
+        return _reply(waiter)
+    except _RefusedError as error:
+        return error.reply
+    except ChannelGoneError as error:
+        return _failure("ExecutionEnded", str(error))
+
+
 async def relay(server_id: str, name: str, arguments: bytes, *, line: int = 0) -> bytes:
     """Call a tool for another process of this sandbox: arguments object in, reply object out, both JSON.
 
@@ -117,9 +135,7 @@ def _encoded(server_id: str, name: str, arguments: "dict[str, Any]") -> bytes:
 
 
 def _send(server_id: str, name: str, body: bytes, line: int) -> "tuple[GuestChannel, Waiter, int]":
-    channel = _state.get("channel")
-    if channel is None:
-        raise _RefusedError("ExecutionEnded", f"{server_id}.{name} was called after the execution had ended")
+    channel = _channel(f"{server_id}.{name} was called")
     if len(server_id) > 1024 or len(name) > 1024:
         raise _RefusedError("UnknownTool", "the name of the server or tool is too long")
     request_id = next(_ids)
@@ -127,6 +143,13 @@ def _send(server_id: str, name: str, body: bytes, line: int) -> "tuple[GuestChan
     if line:
         head["line"] = line
     return channel, channel.request(head, body), request_id
+
+
+def _channel(what: str) -> GuestChannel:
+    channel = _state.get("channel")
+    if channel is None:
+        raise _RefusedError("ExecutionEnded", f"{what} after the execution had ended")
+    return channel
 
 
 def _line_of_code() -> int:

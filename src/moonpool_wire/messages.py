@@ -35,6 +35,7 @@ To the host:
 | `failed` | `step`, `message` | |
 | `tool_call` | `id`, `server`, `tool`, `line` | arguments object, JSON |
 | `call_refused` | `server`, `tool`, `message` | |
+| `install_packages` | `id` | requirements as text; answered by `tool_result` |
 | `display` | `mime`, `name` | a picture |
 | `bundle` | `result` | one value in several forms: text by MIME type, JSON |
 | `output` | `stream` (1 or 2) | bytes written; only where a backend has no pipes |
@@ -84,6 +85,7 @@ READY: Final = "ready"
 FAILED: Final = "failed"
 TOOL_CALL: Final = "tool_call"
 CALL_REFUSED: Final = "call_refused"
+INSTALL_PACKAGES: Final = "install_packages"
 DISPLAY: Final = "display"
 BUNDLE: Final = "bundle"
 OUTPUT: Final = "output"

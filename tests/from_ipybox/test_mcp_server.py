@@ -98,8 +98,6 @@ async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: s
         saved.mkdir(parents=True)
         parser.mkdir(parents=True)
         (saved / "api.py").write_text("from .impl import shout as run\n\n__all__ = [\"run\"]\n")
-            "def run(word: str) -> str:\n    from .impl import shout\n    return shout(word)\n"
-        )
         (saved / "impl.py").write_text("def shout(word):\n    return word.upper()\n")
         (saved / "__init__.py").write_text("from .api import run\n")
         (parser / "echo.py").write_text(

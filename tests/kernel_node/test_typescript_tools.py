@@ -53,7 +53,7 @@ async def app() -> AsyncGenerator[Tenant]:
 @pytest.fixture
 def installation(app: Tenant) -> Installation:
     fake = Installation()
-    app.runtime.languages.install_typescript = fake
+    app.runtime.languages.install_tools = fake
     return fake
 
 
@@ -97,7 +97,7 @@ async def test_a_failure_is_one_clear_error_and_the_next_request_tries_again(
 
 async def test_who_stops_waiting_does_not_stop_it_for_others() -> None:
     installation = Installation()
-    languages = Languages(install_typescript=installation)
+    languages = Languages(install_tools=installation)
     request = CodeRequest(code=b"1", language="node", typescript=True)
     first, second = (asyncio.ensure_future(languages.prepare(request)) for _ in range(2))
     with anyio.fail_after(30):
@@ -112,7 +112,7 @@ async def test_who_stops_waiting_does_not_stop_it_for_others() -> None:
 
 async def test_it_ends_with_the_application() -> None:
     installation = Installation()
-    languages = Languages(install_typescript=installation)
+    languages = Languages(install_tools=installation)
     waiting = asyncio.ensure_future(languages.prepare(CodeRequest(code=b"1", language="node", typescript=True)))
     with anyio.fail_after(30):
         await installation.begun.wait()

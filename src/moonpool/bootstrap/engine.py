@@ -10,6 +10,7 @@ import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 from moonpool.bootstrap.folders import data_folder, sandbox_uid
 from moonpool.bootstrap.kept_files import make_disk_room
@@ -17,6 +18,8 @@ from moonpool.bootstrap.owner_tasks import OwnerTasks
 from moonpool.bootstrap.programs import find_runtimes, make_languages
 from moonpool.bootstrap.sandboxes import limit_groups, make_backend, pool_limits, sandbox_spec
 from moonpool.core.errors import HostUnfitError
+from moonpool.engine.network import NetworkServices
+from moonpool.engine.packages.model import SessionPackages
 from moonpool.engine.run_folder import run_folder
 from moonpool.environments.resolve import resolve_environment
 from moonpool.pipeline.approval import ApprovalBounds
@@ -52,6 +55,8 @@ class Engine:
     vectors: VectorMaker | None
     serving: bool
     approval_bounds: ApprovalBounds
+    network_services: NetworkServices = field(default_factory=NetworkServices)
+    packages_in_use: WeakSet[SessionPackages] = field(default_factory=WeakSet[SessionPackages])
     disk_room: DiskRoom  # of what all tenants keep
     tool_registries: dict[str, ToolRegistry] = field(
         default_factory=dict[str, "ToolRegistry"]

@@ -38,13 +38,15 @@ async def make_languages(
     absent = {one.language: one.reason for one in found if isinstance(one, Absence)}
     node = next((one for one in found if isinstance(one, RuntimeProgram) and one.language == "node"), None)
     root = data / "environments"
-    if node is None or not node_tools.are_needed(node.version):
+    if node is None or not (node_tools.are_needed(node.version) or node_tools.are_needed_to_fetch(node.version)):
         return Languages(absent=absent)
     npm = await asyncio.to_thread(_npm_that_must_install, root, environ)
     if npm is None:
         return Languages(absent=absent)
     return Languages(
-        absent=absent, install_typescript=lambda: node_tools.installed_tools(root, npm=npm, environ=environ)
+        absent=absent,
+        install_tools=lambda: node_tools.installed_tools(root, npm=npm, environ=environ),
+        typescript_needs_tools=node_tools.are_needed(node.version),
     )
 
 

@@ -23,6 +23,7 @@ from moonpool.bootstrap.tools import DriftRecords, make_learned_types, make_reda
 from moonpool.configuration.policies import policy_in_force
 from moonpool.core.errors import InputError
 from moonpool.engine.artifacts import ArtifactLimits, Artifacts
+from moonpool.engine.network import check_bound
 from moonpool.engine.outcomes import OutcomeStore
 from moonpool.engine.sessions import Runtime
 from moonpool.features.approvals.events import EventApprover
@@ -48,7 +49,7 @@ from moonpool.store.paths import (
 from moonpool.store.process_marks import is_gone
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
     from pathlib import Path
 
     from moonpool.bootstrap.engine import Engine
@@ -56,9 +57,11 @@ if TYPE_CHECKING:
     from moonpool.bootstrap.owner_tasks import OwnerTask
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.envelope import Envelope
+    from moonpool.engine.packages.installer import PackageInstaller
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.environments.base import ProgressSink
     from moonpool.features.learned_types.service import LearnedTypes
+    from moonpool.network.rules import NetworkRules
     from moonpool.pipeline.approval import Approver
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.policy import Policy
@@ -197,6 +200,8 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             sandbox_spec=engine.spec_for(tenant_id),
             tokens=accounting,
             languages=engine.languages,
+            network_services=engine.network_services,
+            packages=_installer(engine, settings, data, tenant_id),
             recorder=recorder,
             plans=Plans(
                 PlanStore(plans_path(data), take=engine.disk_room.take), records, expiry_s=settings.plan_expiry_s
@@ -233,7 +238,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
 
 
 @asynccontextmanager
-async def open_default_tenant(
+async def open_default_tenant(  # noqa: PLR0913  what a command chooses
     settings: Settings,
     *,
     config: McpConfig | None,
@@ -242,19 +247,44 @@ async def open_default_tenant(
     serving: bool = False,
     progress: ProgressSink | None = None,
     backend: SandboxBackend | None = None,
+    network: NetworkRules | None = None,
 ) -> AsyncGenerator[Tenant]:
-    """An engine with the one tenant of the command line. Raises the errors of `open_engine` and `open_tenant`."""
+    """An engine with the one tenant of the command line, whose sessions have `network`.
+
+    Raises the errors of `open_engine` and `open_tenant`, NetworkRuleError.
+    """
+    if network is not None:
+        check_bound(network, settings)
     policy = await asyncio.to_thread(policy_in_force, settings, config)  # first: nothing may start without a policy
     async with (
         open_engine(settings, environ=environ, serving=serving, progress=progress, backend=backend) as engine,
         open_tenant(engine, DEFAULT_TENANT, config=config, approver=approver, policy=policy, eagerly=True) as tenant,
     ):
+        tenant.runtime.network = network
         yield tenant
 
 
 def _closing(stack: AsyncExitStack, close: Callable[[], Coroutine[object, object, object]]) -> None:
     """Close it with the stack. INVARIANT: whoever cancels that waits: the journal is closed when all is on record."""
     stack.push_async_callback(lambda: finish(close()))
+
+
+def _installer(
+    engine: Engine, settings: Settings, data: Path, tenant_id: str
+) -> Callable[[], Awaitable[PackageInstaller]] | None:
+    """Makes what installs packages once it is wanted: that asks pip for its settings. None: nobody may install."""
+    if settings.packages.strip() in {"", "none"}:
+        return None
+    making: list[asyncio.Future[PackageInstaller]] = []
+
+    async def installer() -> PackageInstaller:
+        from moonpool.bootstrap.packages import make_installer  # noqa: PLC0415  most processes install nothing
+
+        if not making or (making[0].done() and making[0].exception() is not None):
+            making[:] = [asyncio.ensure_future(asyncio.to_thread(make_installer, engine, settings, data, tenant_id))]
+        return await asyncio.shield(making[0])
+
+    return installer
 
 
 async def _stop(task: asyncio.Task[Never]) -> None:

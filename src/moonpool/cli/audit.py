@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _START = "execution_start"
 
+_COUNTED = {"calls_refused": "more refused calls", "connections_refused": "more refused connections"}
+
 _REMEDIES_MAX = 10
 
 _COLUMNS = ("seq", "at", "run", "what", "decision", "outcome", "ms")
@@ -109,7 +111,9 @@ def _anchor(text: str | None) -> tuple[int, str] | None:
 
 
 def _of_session(kind: str, record: JsonObject) -> str:
-    """What was done to a session from outside."""
+    """What was done to a session from outside, or what it did there."""
+    if kind == "connection":
+        return _connection(record)
     if kind == "file_transfer":
         return f"{record.get('what')} {record.get('direction')}: {record.get('path')} ({record.get('bytes')} bytes)"
     if record.get("action") == "forked":
@@ -118,17 +122,28 @@ def _of_session(kind: str, record: JsonObject) -> str:
     return f"session put back: {len(undone) if isinstance(undone, list) else 0} executions undone"
 
 
+def _counts(record: JsonObject) -> str:
+    refused = record.get("refused")
+    return ", ".join(f"{count} {name}" for name, count in refused.items()) if isinstance(refused, dict) else ""
+
+
+def _connection(record: JsonObject) -> str:
+    """Where code connected to, and what passed."""
+    where = f"{record.get('host') or '(no host)'}:{record.get('port')}"
+    address = f" at {record['address']}" if record.get("address") else ""
+    moved = f", {record.get('bytes_up')} bytes up, {record.get('bytes_down')} down"
+    return f"connection to {where}{address}{'' if record.get('outcome') == 'open' else moved}"
+
+
 def _cells(seq: int, record: JsonObject, states: Mapping[str, State]) -> tuple[str, ...]:
     kind = str(record.get("kind", ""))
     what = f"{record.get('server_id', '')}.{record.get('tool_name', '')}" if kind.startswith("call_") else kind
     what = f"{what} (intent)" if kind == "call_intent" else what
-    if kind == "calls_refused":
-        refused = record.get("refused")
-        counts = refused.items() if isinstance(refused, dict) else ()
-        what = "more refused calls: " + ", ".join(f"{count} {name}" for name, count in counts)
+    if kind in _COUNTED:
+        what = f"{_COUNTED[kind]}: {_counts(record)}"
     if kind == "standing_answer":
         what = f"approval grant {record.get('what')} by {record.get('approver')}"
-    if kind in {"file_transfer", "checkpoint"}:
+    if kind in {"file_transfer", "checkpoint", "connection"}:
         what = _of_session(kind, record)
     if kind == "question":
         what = f"{record.get('server_id')} asked: {record.get('method')} {record.get('mode')}".rstrip()
@@ -141,11 +156,12 @@ def _cells(seq: int, record: JsonObject, states: Mapping[str, State]) -> tuple[s
         what = f"{record.get('entry')} {record.get('action')} by {record.get('principal')}{taken}"
         what = f"{what} (intent)" if kind == "library_intent" else what
     decision = " ".join(str(record[name]) for name in ("verdict", "approval") if record.get(name))
-    outcome = "" if kind in {_START, "call_intent", "library_intent"} else str(record.get("error_type") or "ok")
+    ended = record.get("error_type") or record.get("outcome")
+    outcome = "" if kind in {_START, "call_intent", "library_intent"} else str(ended or "ok")
     if kind == "question":
         who = record.get("answerer") or record.get("why")
         outcome = f"{record.get('answer')} ({who})" if who else str(record.get("answer"))
-    if kind == "calls_refused":
+    if kind in _COUNTED:
         outcome = "refused"
     if kind == _START and (state := states[str(record.get("run_id"))]) is not State.ENDED:
         outcome = str(state)

@@ -103,5 +103,11 @@ config_option = click.option(
     metavar="FILE",
     help="Servers (mcpServers JSON). Default: ./moonpool.json, else what `moonpool init` wrote.",
 )
+allow_network_option = click.option(
+    "--allow-network",
+    multiple=True,
+    metavar="DOMAIN",
+    help="Let code reach this domain over HTTP(S), e.g. example.com or *.example.com; repeatable.",
+)
 json_lines = click.option("--json", "as_json", is_flag=True, help="One JSON object per line.")
 json_object = click.option("--json", "as_json", is_flag=True, help="One JSON object.")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from moonpool.configuration.servers import McpConfig
+    from moonpool.network.rules import NetworkRules
     from moonpool.settings import Settings
 
 LOCAL_NAME: Final = "moonpool.json"
@@ -43,6 +44,15 @@ def read_config(given: Path | None) -> McpConfig | None:
     from moonpool.configuration.server_files import load_servers
 
     return load_servers(path, os.environ)
+
+
+def allowed_network(domains: tuple[str, ...]) -> NetworkRules | None:
+    """What `--allow-network` says; None: no network. Raises NetworkRuleError."""
+    if not domains:
+        return None
+    from moonpool.network.rules import parse_domains
+
+    return parse_domains(domains)
 
 
 def data_folder(settings: Settings) -> Path:

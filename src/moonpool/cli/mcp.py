@@ -14,8 +14,8 @@ from msgspec.structs import replace
 
 from moonpool.bootstrap import open_default_tenant, sandbox_uid
 from moonpool.cli.approvers import Approve
-from moonpool.cli.commands import command, config_option
-from moonpool.cli.config_choice import data_folder, read_config
+from moonpool.cli.commands import allow_network_option, command, config_option
+from moonpool.cli.config_choice import allowed_network, data_folder, read_config
 from moonpool.cli.metrics_service import bound_listener, metrics_served
 from moonpool.cli.printer import remark
 from moonpool.core.phrases import on_one_line
@@ -33,6 +33,7 @@ from moonpool.store.paths import journal_path
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
 
+    from moonpool.network.rules import NetworkRules
     from moonpool.pipeline.approval import Approver
 
 
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     help="Serve /metrics there, on loopback; port 0: a free one. Default: the setting.",
 )
 @click.option("--backend", metavar="NAME", help="Sandbox: zygote or bubblewrap.")
+@allow_network_option
 @click.option(
     "--profile",
     type=click.Choice(["ipybox"]),
@@ -82,6 +84,7 @@ def mcp(  # noqa: PLR0913  its options
     catalog: str | None,
     metrics_listen: str | None,
     backend: str | None,
+    allow_network: tuple[str, ...],
     profile: str | None,
     workspace: Path | None,
     sandbox: bool,
@@ -101,6 +104,7 @@ def mcp(  # noqa: PLR0913  its options
         serve_stdio(
             config,
             Approve(approve),
+            allowed_network(allow_network),
             policy=policy,
             environment=env,
             backend=backend,
@@ -110,7 +114,9 @@ def mcp(  # noqa: PLR0913  its options
     )
 
 
-async def serve_stdio(config_path: Path | None, choice: Approve, **overrides: Path | str | None) -> None:
+async def serve_stdio(
+    config_path: Path | None, choice: Approve, network: NetworkRules | None = None, **overrides: Path | str | None
+) -> None:
     """Serve one client until it disconnects. Raises MoonpoolError before anything was written."""
     wire = claim_stdio()  # first, so that no upstream and no sandbox ever holds the client's descriptors
     settings = await settings_of_service(overrides)
@@ -129,6 +135,7 @@ async def serve_stdio(config_path: Path | None, choice: Approve, **overrides: Pa
                 environ=os.environ,
                 serving=True,
                 progress=progress,
+                network=network,
             ) as app,
         ):
             await app.prove()

@@ -16,8 +16,8 @@ import click
 
 from moonpool.cli.approvers import Approve
 from moonpool.cli.code_source import read_code
-from moonpool.cli.commands import command, config_option
-from moonpool.cli.config_choice import data_folder
+from moonpool.cli.commands import allow_network_option, command, config_option
+from moonpool.cli.config_choice import allowed_network, data_folder
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNUSABLE
 from moonpool.cli.program_output import ProgramOutput, log_among
 from moonpool.cli.run_order import RunFiles, RunOrder, RunParts
@@ -81,6 +81,7 @@ class _Answer:
 @click.option(
     "--get", "gets", multiple=True, metavar="PATH[:LOCAL]", help="Take a file out when it has run; repeatable."
 )
+@allow_network_option
 @click.option("--force", is_flag=True, help="Let --get replace files.")
 @click.option("--dry-run", is_flag=True, help="Make no call that may change something; list them as a plan.")
 @click.option("--plan-first", is_flag=True, help="Rehearse, ask once about all calls, then run only those.")
@@ -119,6 +120,7 @@ def answer_in_one_line(order: RunOrder) -> int:
         output=output,
         files=transfers,
         placeholders=placeholders,
+        network=allowed_network(order.allow_network),
         answer=answer,
     )
     try:
@@ -163,6 +165,8 @@ def _placeholders(order: RunOrder) -> Mapping[str, JsonValue]:
         raise InputError(f"{' and '.join(named)} exclude each other; give one")
     if named and order.session is not None:
         raise InputError(f"{named[0]} cannot be used with --session; rehearse and run without one")
+    if named and order.allow_network:
+        raise InputError(f"{named[0]} is about tool calls; code with a network can do more, so run it without")
     if order.placeholders is None:
         return {}
     if "dry_run" not in given and "plan_first" not in given:

@@ -42,7 +42,12 @@ async def run_here(parts: RunParts) -> None:
         async with (
             open_approver(parts.order.approve, parts.output, parts.settings) as approver,
             open_default_tenant(
-                parts.settings, config=config, approver=approver, environ=os.environ, progress=progress
+                parts.settings,
+                config=config,
+                approver=approver,
+                environ=os.environ,
+                progress=progress,
+                network=parts.network,
             ) as app,
         ):
             last: list[Session] = []

@@ -53,6 +53,7 @@ async def run_in_session(parts: RunParts, name: str) -> None:
         backend=order.backend,
         config_digest=_config_digest(order.config) if order.config is not None else None,
         policy_digest=_policy_digest(parts.settings),
+        network=order.allow_network or None,
     )
     files = RemoteFiles(lambda: _connection(folder, name))
     async with open_approver(order.approve, parts.output, parts.settings) as approver:
@@ -97,6 +98,7 @@ async def _start(folder: SessionFolder, parts: RunParts, name: str) -> socket.so
             policy=str(policy.absolute()) if (policy := parts.settings.policy) is not None else None,
             environment=parts.settings.environment,
             backend=parts.settings.backend,
+            network=parts.order.allow_network,
             ready_fd=3,
         )
         try:

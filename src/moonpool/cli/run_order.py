@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from moonpool.cli.transfers import Files, Transfer
     from moonpool.core.json import JsonValue
     from moonpool.engine.code_request import CodeRequest
+    from moonpool.network.rules import NetworkRules
     from moonpool.settings import Settings
 
 
@@ -41,6 +42,7 @@ class RunOrder:
     plan_first: bool = False
     plan: str | None = None
     placeholders: Path | None = None
+    allow_network: tuple[str, ...] = ()
     as_json: bool = False  # print JSON on a terminal, too
 
 
@@ -92,6 +94,7 @@ class RunParts:
     output: ProgramOutput
     files: RunFiles
     placeholders: Mapping[str, JsonValue]
+    network: NetworkRules | None
     answer: Callable[[bytes, bool], None]  # the line, and whether all succeeded; called at most once
 
     async def hand_over(self, line: bytes, ok: bool, files: Files) -> None:

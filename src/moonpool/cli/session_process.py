@@ -36,6 +36,7 @@ class SessionStart(msgspec.Struct, frozen=True, kw_only=True):
     policy: str | None
     environment: str
     backend: str
+    network: tuple[str, ...]
     ready_fd: int
 
 
@@ -52,6 +53,7 @@ async def _hold(start: SessionStart, starter: _Starter) -> None:
         from moonpool.bootstrap import data_folder, open_default_tenant
         from moonpool.configuration.policies import file_digest
         from moonpool.engine.answering import answered_by
+        from moonpool.network.rules import parse_domains
         from moonpool.server.named_sessions.host import ClientApprover, SessionHost, SessionIdentity
         from moonpool.server.named_sessions.sockets import SessionFolder
 
@@ -65,7 +67,12 @@ async def _hold(start: SessionStart, starter: _Starter) -> None:
     folder = SessionFolder(data_folder(settings, os.environ))
     approver = ClientApprover()
     async with open_default_tenant(
-        settings, config=config, approver=approver, environ=os.environ, progress=starter.note
+        settings,
+        config=config,
+        approver=approver,
+        environ=os.environ,
+        progress=starter.note,
+        network=parse_domains(start.network),
     ) as app:
         await app.prove()
         identity = SessionIdentity(
@@ -75,6 +82,7 @@ async def _hold(start: SessionStart, starter: _Starter) -> None:
             config=start.config or "",
             config_digest=start.config_digest,
             policy_digest=file_digest(app.policy),
+            network=start.network,
         )
         session = app.runtime.session(answered_by(app.caller_grant, approver.responder))
         host = SessionHost(session, app.tool_registry, approver, identity, idle_s=settings.session_idle_s)

@@ -3,7 +3,7 @@
 Every execution leaves a start and an end record, every tool call one outcome record, and every call that may change
 something an intent record before it is sent (H-058). Of many refused calls the first leave one each, the others one
 that counts them. Every change of the library leaves both; every transfer of a file, every undo and fork of a session,
-every change of a tool, every
+every connection to the outside (of many refused ones, their number), every change of a tool, every
 question of a server that may be passed on, every approval grant and every connection of a model leaves one. Records
 hold digests, sizes and names, never values: no argument, no result, no secret. How they are kept and chained:
 `moonpool.core.audit`.
@@ -183,6 +183,55 @@ class FileTransferRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionRecord:
+    """A connection of a session's code to the outside begins, has ended or was refused. `run_id` names the connection.
+
+    One that was allowed leaves two: `open` before anything is dialled, and how it ended.
+    """
+
+    kind: ClassVar[str] = "connection"
+    run_id: str
+    at: str
+    principal: str
+    session_id: str
+    host: str  # as the code named it
+    port: int
+    address: str  # that was dialled, or refused; empty before, or when there is none
+    bytes_up: int
+    bytes_down: int
+    duration_ms: float
+    outcome: str  # of `moonpool.network.connections.Outcome`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionsRefusedRecord:
+    """Connections of a session that were refused and have no record of their own. `run_id` names the record."""
+
+    kind: ClassVar[str] = "connections_refused"
+    run_id: str
+    at: str
+    principal: str
+    session_id: str
+    refused: Mapping[str, int]  # outcome and host -> count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PackagesRecord:
+    """Packages were installed for a session, or were to be. `run_id` names the installation."""
+
+    kind: ClassVar[str] = "packages"
+    run_id: str
+    at: str
+    principal: str
+    session_id: str
+    asked: tuple[str, ...]  # requirements; empty when what was asked for is none
+    installed: tuple[str, ...]  # name==version of what is new or changed, dependencies included
+    bytes: int  # that all packages of the session take
+    cached: bool  # nothing was resolved or fetched
+    error_type: str = ""  # an error code; empty on success
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointRecord:
     """A session was put back to an earlier state, or another one begins with its state. `run_id` names the record."""
 
@@ -321,7 +370,10 @@ AuditRecord: TypeAlias = (
     | ServerRequestRecord
     | ExecutionEndRecord
     | FileTransferRecord
+    | ConnectionRecord
+    | ConnectionsRefusedRecord
     | CheckpointRecord
+    | PackagesRecord
     | ApprovalGrantRecord
     | PlanRecord
     | DriftRecord

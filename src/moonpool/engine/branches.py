@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import Fault, InputError, MoonpoolError
 from moonpool.engine.checkpoint_orders import carry_out
+from moonpool.engine.packages.service import KernelPackages
 from moonpool.sandboxes.messages import RestoreCheckpoint, TakeCheckpoint
 from moonpool.sandboxes.shielding import finish
 
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from moonpool.engine.files.recorded_files import InputKeeper
+    from moonpool.engine.network import GuestNetwork
     from moonpool.pipeline.call_counters import SentCall
     from moonpool.sandboxes.base import Sandbox
 
@@ -76,14 +78,21 @@ class SharedKernel:
     inputs: InputKeeper
     twins_max: int = KEPT_MAX  # of all branches together
     sandbox: Sandbox | None = None
+    network: GuestNetwork | None = None
     position: tuple[int, str] = (0, "")  # how many executions began in which sandbox
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    packages: KernelPackages = field(default_factory=KernelPackages)
     users: int = 1
     active: Branch | None = None  # whose state is in the sandbox
     doomed: list[int] = field(default_factory=list[int])  # checkpoints that nobody needs, to be told at the next order
     alive: set[int] = field(default_factory=set[int])  # checkpoints that are processes of the sandbox
     was_put_back: bool = False  # since the last execution: it does not follow from those before
     numbers: itertools.count[int] = field(default_factory=lambda: itertools.count(1))
+
+    def connect(self) -> None:
+        """Serve the sandbox's connections, before any code runs in it, where the session has a network."""
+        if self.network is not None and self.sandbox is not None:
+            self.network.attach(self.sandbox)
 
     def take_doomed(self) -> tuple[int, ...]:
         doomed, self.doomed = self.doomed, []

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.engine.execution_spec import ExecutionOutcome
 from moonpool.engine.files.created_files import Claims
+from moonpool.engine.packages.requests import InstallsOfExecution
 from moonpool.engine.tool_calls import CallsOfExecution
 from moonpool.pipeline.deadline import Deadline
 from moonpool.sandboxes.base import SandboxClosedError, Stream
@@ -28,6 +29,7 @@ from moonpool.sandboxes.messages import (
     Execute,
     GuestMessage,
     HostMessage,
+    InstallPackages,
     Made,
     NondeterminismLog,
     Output,
@@ -43,6 +45,7 @@ if TYPE_CHECKING:
     from moonpool.engine.execution_spec import ExecutionSpec
     from moonpool.engine.failed_calls import FailedCalls
     from moonpool.engine.output import StreamKeeper
+    from moonpool.engine.packages.requests import Install
     from moonpool.engine.tool_calls import ToolCalls
     from moonpool.sandboxes.base import ExitOutcome, Sandbox
 
@@ -53,12 +56,19 @@ class Execution:
     """Runs one piece of code on one sandbox; a `GuestSink` for as long."""
 
     def __init__(
-        self, sandbox: Sandbox, spec: ExecutionSpec, calls: ToolCalls, keepers: Mapping[Stream, StreamKeeper]
+        self,
+        sandbox: Sandbox,
+        spec: ExecutionSpec,
+        calls: ToolCalls,
+        keepers: Mapping[Stream, StreamKeeper],
+        install: Install | None = None,
     ) -> None:
+        """`install` installs packages for the code's session; None: it may not."""
         self._sandbox, self._spec = sandbox, spec
         self._keepers = keepers
         self._ended: asyncio.Future[ExecutionOutcome] = asyncio.get_running_loop().create_future()
         self._calls = CallsOfExecution(sandbox, spec.run_id, calls)
+        self._installs = InstallsOfExecution(sandbox, install)
         self._claims = Claims()
         self._nondeterminism: tuple[bytes, str] | None = None  # and where it was left
         self._forced: str | None = None
@@ -130,6 +140,7 @@ class Execution:
             if timer is not None:
                 timer.cancel()
         try:
+            await self._installs.settle()
             await self._calls.settle()
         finally:
             for keeper in self._keepers.values():
@@ -150,10 +161,8 @@ class Execution:
 
     def on_message(self, message: GuestMessage, body: bytes) -> None:
         """Act on one message."""
-        if isinstance(message, ToolCall):
-            self._calls.start(message, body)
-        elif isinstance(message, CallRefused):
-            self._calls.note_refused(message)
+        if isinstance(message, ToolCall | CallRefused | InstallPackages):
+            self._on_request(message, body)
         elif isinstance(message, RecordedNondeterminism):
             self._take_nondeterminism_log(message, body)
         elif isinstance(message, Done):
@@ -167,6 +176,14 @@ class Execution:
             self._claims.take_bundle(message, body)
         elif isinstance(message, Made) and message.run == self._spec.run_id:
             self._claims.take_files(message, body)
+
+    def _on_request(self, message: ToolCall | CallRefused | InstallPackages, body: bytes) -> None:
+        if isinstance(message, ToolCall):
+            self._calls.start(message, body)
+        elif isinstance(message, CallRefused):
+            self._calls.note_refused(message)
+        else:
+            self._installs.start(message, body, is_open=self._calls.open)
 
     def _take_nondeterminism_log(self, message: RecordedNondeterminism, body: bytes) -> None:
         """SECURITY: the guest's own words about its run: kept, the first one, where one was asked for; never read."""

@@ -1,8 +1,8 @@
 """Which languages this host can run, and what some need before their first use.
 
-Python needs nothing. For the others bootstrap says what is absent, with the remedy, and how TypeScript's tools come to
-be installed: once per machine, for the first code that is said to be TypeScript, which waits for them. JavaScript never
-has anything installed.
+Python needs nothing. For the others bootstrap says what is absent, with the remedy, and how the tools of an older
+Node.js come to be installed: once per machine, for the first code that is said to be TypeScript, or that has a network
+and may use `fetch`, which waits for them. Other JavaScript never has anything installed.
 """
 
 from __future__ import annotations
@@ -29,19 +29,33 @@ class Languages:
 
     absent: Mapping[str, str] = field(default_factory=dict[str, str])
     """Language -> why it cannot be run here and what to do."""
-    install_typescript: Callable[[], Awaitable[object]] | None = None
+    install_tools: Callable[[], Awaitable[object]] | None = None
     """None: nothing is needed, or all is there. Raises MoonpoolError."""
+    typescript_needs_tools: bool = True
+    _fetch_was_tried: bool = field(default=False, init=False)
     _installing: asyncio.Future[str] | None = field(default=None, init=False)
 
-    async def prepare(self, request: CodeRequest) -> None:
-        """Wait for what the code needs. Raises LanguageUnavailableError; the next request tries again."""
+    async def prepare(self, request: CodeRequest, *, network: bool = False) -> None:
+        """Wait for what the code needs. Raises LanguageUnavailableError; the next request tries again.
+
+        `network`: it has one. That `fetch` cannot use it is said by `fetch` itself, if code calls it.
+        """
         problem = self.absent.get(request.language, "")
-        if not problem and request.typescript and self.install_typescript is not None:
-            if self._installing is None:
-                self._installing = asyncio.ensure_future(self._install(self.install_typescript))
-            problem = await asyncio.shield(self._installing)  # others may wait for it, too
+        if not problem and request.typescript and self.typescript_needs_tools:
+            problem = await self._installed()
+        elif not problem and network and request.language == "node" and not self._fetch_was_tried:
+            await self._installed()
+            self._fetch_was_tried = True
         if problem:
             raise LanguageUnavailableError(problem)
+
+    async def _installed(self) -> str:
+        """Why the tools are not installed, or nothing."""
+        if self.install_tools is None:
+            return ""
+        if self._installing is None:
+            self._installing = asyncio.ensure_future(self._install(self.install_tools))
+        return await asyncio.shield(self._installing)  # others may wait for it, too
 
     async def _install(self, install: Callable[[], Awaitable[object]]) -> str:
         """Why it could not be installed, or nothing."""
@@ -51,7 +65,7 @@ class Languages:
             return str(error)
         finally:
             self._installing = None
-        self.install_typescript = None
+        self.install_tools = None
         return ""
 
     async def close(self) -> None:

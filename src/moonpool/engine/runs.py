@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from moonpool.engine.artifacts import ArtifactsOfRun
     from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.execution_spec import ExecutionOutcome
+    from moonpool.engine.packages.requests import Install
     from moonpool.engine.run_services import RunServices
     from moonpool.features.recordings.recorder import RunRecording
     from moonpool.pipeline.budgets import SessionMemory
@@ -72,9 +73,11 @@ class Run:
         session_id: str,
         request: CodeRequest,
         memory: SessionMemory,
+        install: Install | None = None,
     ) -> None:
+        """`install` installs packages for the session; None: its code may not."""
         self._runtime, self._caller_grant, self._request = runtime, caller_grant, request
-        self._memory = memory
+        self._memory, self._install = memory, install
         self._records = RunRecords(runtime, caller_grant, session_id, request)
         self.run_id = self._records.identity.run_id
         self._context: CallContext | None = None  # of its calls, once its code can make some
@@ -182,7 +185,7 @@ class Run:
         )
         room = self._runtime.artifacts.of_run(self.run_id, identity.session_id)
         keepers = {stream: self._keeper(stream, room) for stream in Stream}
-        execution = self._execution = Execution(sandbox, spec, self, keepers)
+        execution = self._execution = Execution(sandbox, spec, self, keepers, self._install)
         self._records.failed_calls = execution.failed_calls
         progress = self._progress_of_calls()
         context = self._context = self._caller_grant.make_context(
@@ -226,6 +229,7 @@ class Run:
                 context=context,
                 inputs=history.inputs,
                 was_put_back=history.was_put_back,
+                has_network=sandbox.listener is not None,
             )
             self._recording = recorder.begin(start)
         # The journal keeps order: whatever the code causes is recorded after its start. Without a journal it must

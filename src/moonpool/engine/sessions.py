@@ -27,6 +27,9 @@ from moonpool.engine.files.recorded_files import InputKeeper
 from moonpool.engine.files.records import TransferRecorder
 from moonpool.engine.files.service import FileLimits, SessionFiles
 from moonpool.engine.languages import Languages, LanguageUnavailableError
+from moonpool.engine.network import GuestNetwork, NetworkServices
+from moonpool.engine.packages.model import PackageError, PackagesOffError
+from moonpool.engine.packages.service import SessionInstalls
 from moonpool.engine.runs import CANCELLED_EARLY, InterruptedRunError, Run
 from moonpool.features.plans.model import PlanError, PlanStoreError
 from moonpool.features.usage.token_accounting import TokenAccounting
@@ -36,16 +39,19 @@ from moonpool.store.process_marks import own_mark
 from moonpool.tools.snapshot import ToolSnapshot, show
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 
     from moonpool.core.audit import Journal
     from moonpool.core.envelope import Envelope
     from moonpool.engine.artifacts import Artifacts
     from moonpool.engine.code_request import CodeRequest
+    from moonpool.engine.packages.installer import PackageInstaller
+    from moonpool.engine.packages.model import InstalledPackages
     from moonpool.engine.run_services import Pipeline
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.features.plans.service import Plans
     from moonpool.features.recordings.recorder import Recorder
+    from moonpool.network.rules import NetworkRules
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.redaction.redactor import Redactor
     from moonpool.sandboxes.base import Sandbox, SandboxSpec
@@ -73,6 +79,9 @@ class Runtime:
     languages: Languages = field(default_factory=Languages)
     recorder: Recorder | None = None
     plans: Plans | None = None  # None: no plan is kept, so none can be approved
+    network: NetworkRules | None = None  # of every session that is opened without its own, where the operator says so
+    network_services: NetworkServices = field(default_factory=NetworkServices)
+    packages: Callable[[], Awaitable[PackageInstaller]] | None = None  # None: nobody may install any
     process: str = field(default_factory=own_mark)
     _sessions: set[Session] = field(default_factory=set["Session"], init=False)
     _closing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"], init=False)
@@ -80,9 +89,14 @@ class Runtime:
     _transfers: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout], init=False)
     is_closed: bool = field(default=False, init=False)
 
-    async def run(self, request: CodeRequest, caller_grant: CallerGrant) -> Envelope:
-        """Run code in a sandbox of its own and return its envelope. Raises InputError for code that cannot be run."""
-        session = self.session(caller_grant, final=True)
+    async def run(
+        self, request: CodeRequest, caller_grant: CallerGrant, *, network: NetworkRules | None = None
+    ) -> Envelope:
+        """Run code in a sandbox of its own and return its envelope; `network` as for `session`.
+
+        Raises InputError for code that cannot be run, NetworkRuleError.
+        """
+        session = self.session(caller_grant, final=True, network=network)
         try:
             return await session.execute(request)
         finally:
@@ -95,13 +109,22 @@ class Runtime:
         *,
         final: bool = False,
         checkpoints: bool = False,
+        network: NetworkRules | None = None,
     ) -> Session:
         """A session; its sandbox opens at the first execution. Close it. `final`: it runs one execution only.
-        `checkpoints`: it can be undone and forked.
+        `checkpoints`: it can be undone and forked. `network`: what its code may reach, see `Session.network`; None:
+        as `Runtime.network` says. SECURITY: rules come from the operator or an application, never from code or a model.
 
-        Raises InputError for a `session_id` that cannot be put on record.
+        Raises InputError for a `session_id` that cannot be put on record, NetworkRuleError.
         """
-        session = Session(self, caller_grant, session_id=session_id, final=final, checkpoints=checkpoints)
+        session = Session(
+            self,
+            caller_grant,
+            session_id=session_id,
+            final=final,
+            checkpoints=checkpoints,
+            network=self.network if network is None else network,
+        )
         self._sessions.add(session)
         return session
 
@@ -189,6 +212,7 @@ class Session:
         session_id: str | None = None,
         final: bool = False,
         checkpoints: bool = False,
+        network: NetworkRules | None = None,
         origin: tuple[SharedKernel, Branch, SessionMemory] | None = None,
     ) -> None:
         """`origin` is what a forked session begins with."""
@@ -200,6 +224,8 @@ class Session:
         twins_max = runtime.sandbox_spec.limits.process_count_max // 2
         self._kernel = SharedKernel(InputKeeper(), twins_max)
         self._branch = Branch(self._kernel) if checkpoints else None
+        if network is not None:
+            self._kernel.network = self.open_network(network)
         self._keeping: asyncio.Task[None] | None = None  # that has a checkpoint made
         self._used = False
         self._closed = False
@@ -226,6 +252,25 @@ class Session:
                     self._run = None
                     self._idle.set()
                     self._keep_soon()
+
+    def open_network(self, rules: NetworkRules) -> GuestNetwork:
+        """A network on record under this session. Raises NetworkRuleError."""
+        runtime = self._runtime
+        return GuestNetwork(
+            rules,
+            runtime.network_services,
+            runtime.settings,
+            runtime.journal,
+            principal=self._caller_grant.principal,
+            session_id=self.session_id,
+        )
+
+    @property
+    def network(self) -> GuestNetwork:
+        """What its code may reach, and changes of that. Branches share it. Raises InputError without a network."""
+        if self._kernel.network is None:
+            raise InputError("this session has no network; open it with one, even one that allows nothing yet")
+        return self._kernel.network
 
     @property
     def files(self) -> SessionFiles:
@@ -259,6 +304,33 @@ class Session:
                 self._branch.changed()
             yield sandbox
 
+    async def install(self, specifier: str) -> InstalledPackages:
+        """Install packages for this session, such as `numpy>=2`; code that runs already can import them, too.
+
+        Several are separated by spaces or lines. Raises PackageError, whose subclasses say why nothing was installed.
+        """
+        runtime, principal = self._runtime, self._caller_grant.principal
+        if runtime.packages is None:
+            raise PackagesOffError
+        try:
+            async with runtime.transferring():
+                installs = SessionInstalls(
+                    kernel=self._kernel,
+                    installer=await runtime.packages(),
+                    open_network=self.open_network,
+                    journal=runtime.journal,
+                    principal=principal,
+                    session_id=self.session_id,
+                )
+                return await installs.install(specifier)
+        except FileTransferError:
+            raise PackageError("nothing was installed: Moonpool was closed meanwhile") from None
+
+    def with_packages_of(self, other: Session) -> Session:
+        """This session, which has run nothing yet, with what `other` installed."""
+        self._kernel.packages = other._kernel.packages
+        return self
+
     def interrupt(self, *, at_once: bool = False, run_id: str = "") -> None:
         """End what runs now, or only `run_id` if it does, as `Cancelled`: interrupt, grace, kill; `at_once` kills.
 
@@ -287,13 +359,16 @@ class Session:
             raise InputError(f"{request.language!r} must be given as one of {', '.join(LANGUAGES)}")
         if request.dry_run and request.plan is not None:
             raise InputError("a dry run makes a plan, and cannot run under one; give either `dry_run` or `plan`")
+        if self._kernel.network is not None and (request.dry_run or request.plan is not None):
+            raise InputError("a plan is of tool calls, and does not bound a network; run it without one")
         if request.placeholders and not request.dry_run:
             raise InputError("placeholders answer the calls of a dry run; ask for one")
         if request.timeout_s is not None and not 0 < request.timeout_s <= settings.timeout_s_max:
             raise InputError(f"the timeout must be above 0 and at most {settings.timeout_s_max:g} s")
 
     async def _execute(self, request: CodeRequest) -> Envelope:
-        run = self._run = Run(self._runtime, self._caller_grant, self.session_id, request, self._memory)
+        install = None if self._runtime.packages is None else self.install
+        run = self._run = Run(self._runtime, self._caller_grant, self.session_id, request, self._memory, install)
         snapshot: ToolSnapshot | None = None
         try:
             self._runtime.check_open()
@@ -401,7 +476,7 @@ class Session:
         return await self._ready_for(request)
 
     async def _ready_for(self, request: CodeRequest) -> tuple[Sandbox, ToolSnapshot]:
-        await self._runtime.languages.prepare(request)
+        await self._runtime.languages.prepare(request, network=self._kernel.network is not None)
         language = request.language if self._branch is None else PYTHON  # whose process would be there from the start
         return self._at_hand(language) or await self._ready_sandbox(language)
 
@@ -412,11 +487,13 @@ class Session:
             return None
         if self._kernel.sandbox is None or self._kernel.sandbox.has_ended:
             self._kernel.sandbox = self._runtime.pool.acquire_nowait(
-                self._runtime.sandbox_spec, language, principal=self._caller_grant.principal
+                self._spec(), language, principal=self._caller_grant.principal
             )
-        if self._kernel.sandbox is None or not self._kernel.sandbox.shows(snapshot.digest):
+            self._kernel.connect()
+        sandbox = self._kernel.sandbox
+        if sandbox is None or not sandbox.shows(snapshot.digest) or not self._kernel.packages.are_shown(sandbox):
             return None
-        return self._kernel.sandbox, snapshot
+        return sandbox, snapshot
 
     async def _ready_sandbox(self, language: str = PYTHON) -> tuple[Sandbox, ToolSnapshot]:
         if self._kernel.sandbox is not None and self._kernel.sandbox.has_ended:
@@ -436,13 +513,17 @@ class Session:
             except BaseException:
                 await _give_up(acquiring)
                 raise
+        self._kernel.connect()
         assert self._snapshot is not None
         await show(self._kernel.sandbox, self._snapshot)
+        await self._kernel.packages.show(self._kernel.sandbox)
         return self._kernel.sandbox, self._snapshot
 
     def _spec(self) -> SandboxSpec:
         """The sandbox to open: with the wrappers in it from the start, where the tools are known already."""
         spec, snapshot = self._runtime.sandbox_spec, self._runtime.tool_registry.current
+        if self._kernel.network is not None:
+            spec = spec.with_network()
         return spec if snapshot is None else replace(spec, tree=snapshot.tree_ref)
 
     def _on_new_tools(self, snapshot: ToolSnapshot) -> None:
@@ -468,6 +549,8 @@ class Session:
         if self._kernel.users == 0 and self._kernel.sandbox is not None:
             await self._kernel.sandbox.close()
             self._kernel.sandbox = None
+        if self._kernel.users == 0 and self._kernel.network is not None:
+            await self._kernel.network.close()
         if self._keeping is not None:
             await asyncio.gather(self._keeping, return_exceptions=True)
 

@@ -153,7 +153,7 @@ def _install_command(spec: BuildSpec, folder: Path) -> tuple[list[str], dict[str
     lock = folder / "requirements.txt"
     lock.write_text(packaged_text(spec.recipe.lock), encoding="utf-8")
     command = [
-        *(_uv(), "pip", "install", "--python", str(spec.interpreter.python), "--target", str(folder / "site")),
+        *(uv_program(), "pip", "install", "--python", str(spec.interpreter.python), "--target", str(folder / "site")),
         *("--require-hashes", "--only-binary", ":all:", "--link-mode", "copy", "--compile-bytecode"),
         *("--requirements", str(lock)),
     ]
@@ -178,7 +178,7 @@ def _clean(line: str) -> str:
     return _PASSWORD.sub("//***@", printable).strip()
 
 
-def _uv() -> str:
+def uv_program() -> str:
     """Return the uv that was installed with us, never one from the PATH."""
     from uv import find_uv_bin  # noqa: PLC0415 - only a build needs it
 

@@ -1,7 +1,8 @@
-"""The npm packages that the Node kernel needs to strip types from TypeScript; locked, installed once per machine.
+"""The npm packages that the Node kernel needs for what its Node.js cannot do; locked, installed once per machine.
 
-Node.js 22.13 and newer need none. For older ones npm installs `sucrase` according to the lock. The folder is bound into
-sandboxes from the start, empty or not; later contents become visible in live sandboxes.
+They are `sucrase`, which strips types from TypeScript before Node.js 22.13, and `undici`, whose `fetch` uses a proxy,
+before 22.21 (24 of the next ones). The folder is bound into sandboxes from the start, empty or not; later contents
+become visible in live sandboxes.
 
 SECURITY: only packages whose hashes are locked are installed, and none of their scripts are run.
 """
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 NAME: Final = "node-tools"
 VERSION_WITHOUT_NEED: Final = (22, 13)
+_FETCH_WITHOUT_NEED: Final = (22, 21)
+_FETCH_IN_BETWEEN: Final = 23
 BUILD_TIMEOUT_S: Final = 120.0
 _FILES = ("package.json", "package-lock.json")
 _OPTIONS = ("--ignore-scripts", "--no-audit", "--no-fund", "--omit=dev", "--fetch-retries=1", "--fetch-timeout=20000")
@@ -39,8 +42,18 @@ _SAID_BYTES_MAX = 64 * 1024
 
 
 def are_needed(node_version: str) -> bool:
-    """Whether a Node.js of this version needs them."""
-    return tuple(int(number) for number in node_version.split(".")[:2]) < VERSION_WITHOUT_NEED
+    """Whether a Node.js of this version needs them for TypeScript."""
+    return _version(node_version) < VERSION_WITHOUT_NEED
+
+
+def are_needed_to_fetch(node_version: str) -> bool:
+    """Whether a Node.js of this version needs them for `fetch` through a proxy."""
+    version = _version(node_version)
+    return version < _FETCH_WITHOUT_NEED or version[0] == _FETCH_IN_BETWEEN
+
+
+def _version(text: str) -> tuple[int, ...]:
+    return tuple(int(number) for number in text.split(".")[:2])
 
 
 def tools_place(root: Path) -> Path:
@@ -58,7 +71,7 @@ async def installed_tools(
 ) -> Path:
     """Return the folder of the tools, installing them if missing. `npm` is a program or empty.
 
-    Raises EnvironmentBuildError; TypeScript then cannot be run, everything else can.
+    Raises EnvironmentBuildError; TypeScript then cannot be run, nor `fetch` be used, everything else can.
     """
     final = await to_thread.run_sync(tools_place, root)
     if await to_thread.run_sync(final.is_dir):

@@ -28,8 +28,9 @@ _DEFAULTS: Final[dict[str, Any]] = {
     "cpu_s_max": 7 * 86_400,
     "stdout_bytes_max": 8 * 1024**2,
     "stderr_bytes_max": 8 * 1024**2,
+    "packages": "any",
 }
-"""ipybox has no such limits. Those that the operator sets (`MOONPOOL_...`) count."""
+"""ipybox has no such limits, and installs any package. Those that the operator sets (`MOONPOOL_...`) count."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,7 +9,7 @@ SECURITY: identity is the object (the file descriptor behind it), never a field 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum, StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Protocol
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from moonpool.core.errors import Fault, MoonpoolError
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Mapping, Sequence
 
     from moonpool.sandboxes.messages import GuestMessage, HostMessage
@@ -33,6 +34,16 @@ MOVED_TO: Final = Path("/environments")
 """Where a sandbox sees the folder of environments, if its own place is covered there."""
 
 
+_PROXY: Final = "http://127.0.0.1:3128"  # where `moonpool_guest.proxy_listener` listens
+PROXY_VARIABLES: Final = {
+    **{name: _PROXY for word in ("HTTP", "HTTPS", "ALL") for name in (f"{word}_PROXY", f"{word}_PROXY".lower())},
+    "NO_PROXY": "localhost,127.0.0.1,::1",
+    "no_proxy": "localhost,127.0.0.1,::1",
+    "NODE_USE_ENV_PROXY": "1",
+}
+"""How programs in a sandbox with a network find the host's proxy."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImageSpec:
     """What a sandbox's file system and interpreter are made of. All paths are host paths, bound read-only."""
@@ -46,12 +57,23 @@ class ImageSpec:
     preload: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=dict[str, str])
     moved: Path | None = None  # what lies below this folder is shown in `MOVED_TO`: sandboxes cover its own place
+    network: bool = False  # sandboxes have a loopback interface and a `Sandbox.listener` for the host's proxy
 
     def inside(self, path: Path) -> Path:
         """Where a sandbox sees a host path of this image."""
         if self.moved is None or not path.is_relative_to(self.moved):
             return path
         return MOVED_TO / path.relative_to(self.moved)
+
+    def with_network(self) -> ImageSpec:
+        """The same for sandboxes with a network. SECURITY: by another digest, so that none of them comes from the
+        zygote or the ready sandboxes of the sealed ones, or the other way round.
+        """
+        if self.network:
+            return self
+        return replace(
+            self, network=True, digest=f"{self.digest}+network", variables={**self.variables, **PROXY_VARIABLES}
+        )
 
 
 class LimitKind(StrEnum):
@@ -136,7 +158,12 @@ class SandboxSpec:
             "tmpfs_bytes": self.limits.disk_bytes_max,
             "tmpfs_inodes": self.limits.disk_inodes_max,
             "limits": self.limits.to_rlimits(grouped=grouped),
+            **({"network": True} if self.image.network else {}),
         }
+
+    def with_network(self) -> SandboxSpec:
+        """The same with a network, see `ImageSpec.with_network`."""
+        return replace(self, image=self.image.with_network())
 
     @property
     def key(self) -> tuple[str, str, SandboxLimits, int | None]:
@@ -202,6 +229,13 @@ class Sandbox(Protocol):
         """Whether no process of it is left."""
         ...
 
+    @property
+    def listener(self) -> socket.socket | None:
+        """The listening socket inside a sandbox with a network, for the host's proxy; closed when the sandbox ends.
+        None for every other sandbox.
+        """
+        ...
+
     def limits_hit(self) -> frozenset[LimitKind] | None:
         """The limits met since this was last asked, or by the end; None where nobody counts (`rlimits-only`)."""
         ...
@@ -237,6 +271,17 @@ class Sandbox(Protocol):
 
     def publish(self, tree: Path, digest: str) -> None:
         """Show the wrapper tree at `tree` (a host folder) in the sandbox, replacing the last one at once."""
+        ...
+
+    def shows_packages(self, digest: str) -> bool:
+        """Whether the packages with this digest are the published ones; "" is none."""
+        ...
+
+    def publish_packages(self, folders: Sequence[Path], digest: str) -> None:
+        """Show what is in `folders` (host folders of packages) as one folder that code imports from, at once.
+
+        Blocks. Raises OSError.
+        """
         ...
 
     def interrupt(self) -> None:

@@ -35,6 +35,7 @@ from moonpool.sandboxes.starting import (
     new_hash_seed,
     open_channel,
     open_filters,
+    open_handover,
     open_pipe,
     read_child_pid,
     step,
@@ -127,6 +128,7 @@ class BubblewrapBackend:
             raise
         try:
             await wait_ready(sandbox)
+            sandbox.take_listener()
         except BaseException:
             await finish(sandbox.close())
             raise
@@ -144,7 +146,8 @@ class BubblewrapBackend:
                 (info_read, info_write), (out_read, out_write), (err_read, err_write) = (
                     open_pipe(ours, theirs) for _ in range(3)
                 )
-                filters = open_filters(theirs)
+                handover, handed = open_handover(spec.image, ours, theirs)
+                filters = open_filters(theirs, spec.image)
             parts = OuterSandboxParts(
                 launcher=launcher,
                 image=spec.image,
@@ -156,14 +159,14 @@ class BubblewrapBackend:
             )
             command = execution_outer_sandbox(
                 parts,
-                guest_command(spec.image, _statement(guest.fileno(), filters[1], spec, slot, group)),
+                guest_command(spec.image, _statement((guest.fileno(), *handed), filters[1], spec, slot, group)),
                 info_fd=info_write,
             )
             try:
                 outer = await self._starter.start(
                     command,
                     identity,
-                    pass_fds=(guest.fileno(), *filters, info_write, *group.join_fds),
+                    pass_fds=(guest.fileno(), *handed, *filters, info_write, *group.join_fds),
                     stdout=out_write,
                     stderr=err_write,
                 )
@@ -181,6 +184,7 @@ class BubblewrapBackend:
             ours.pop_all()
             os.close(info_read)
         sandbox = BubblewrapSandbox(outer, pidfd, link, slots, slot, group, lambda one: self._on_gone(one, identity))
+        sandbox.expect_listener(handover)
         sandbox.hash_seed = seed
         self._open.add(sandbox)
         return sandbox
@@ -215,9 +219,9 @@ class BubblewrapBackend:
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
 
-def _statement(channel_fd: int, program_fd: int, spec: SandboxSpec, slot: str, group: LimitGroup) -> str:
+def _statement(fds: Sequence[int], program_fd: int, spec: SandboxSpec, slot: str, group: LimitGroup) -> str:
     confinement = {**spec.to_confinement(slot, grouped=group.counts), "groups": list(group.join_fds)}
     return (
         "from moonpool_guest.python import kernel; "
-        f"kernel.serve_alone({channel_fd}, {program_fd}, {confinement!r}, {sorted(spec.image.variables)!r})"
+        f"kernel.serve_alone({list(fds)!r}, {program_fd}, {confinement!r}, {sorted(spec.image.variables)!r})"
     )

@@ -17,6 +17,7 @@ from moonpool.sandboxes.messages import InvalidMessage, check_body, decode_guest
 from moonpool.sandboxes.starting import new_hash_seed
 
 if TYPE_CHECKING:
+    import socket
     from collections.abc import Awaitable, Callable, Sequence
     from pathlib import Path
 
@@ -80,6 +81,8 @@ class FakeSandbox:
         self.hash_seed = new_hash_seed() if hash_seed is None else hash_seed
         self.sandbox_id = secrets.token_hex(8)
         self.published: list[tuple[Path, str]] = []
+        self.packages: list[tuple[tuple[Path, ...], str]] = []
+        self.listener: socket.socket | None = None  # a test's, in the host's own network
         self._guest = FakeGuest(self)
         self._sink: GuestSink = Backlog()
         self._killed = False
@@ -169,6 +172,12 @@ class FakeSandbox:
 
     def publish(self, tree: Path, digest: str) -> None:
         self.published.append((tree, digest))
+
+    def shows_packages(self, digest: str) -> bool:
+        return digest == (self.packages[-1][1] if self.packages else "")
+
+    def publish_packages(self, folders: Sequence[Path], digest: str) -> None:
+        self.packages.append((tuple(folders), digest))
 
     def interrupt(self) -> None:
         self._guest.inbox.put_nowait(None)

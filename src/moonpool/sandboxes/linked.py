@@ -17,9 +17,11 @@ from typing import TYPE_CHECKING
 
 from moonpool.sandboxes.base import SandboxClosedError
 from moonpool.sandboxes.limit_watch import LimitWatch
+from moonpool.sandboxes.starting import received_listener
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import socket
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from moonpool.sandboxes.base import ExitOutcome, GuestSink, LimitKind
@@ -53,6 +55,8 @@ class LinkedSandbox:
         self._watch = LimitWatch(group, cpu_s=self._cpu_s, kill=self.kill)
         self._on_gone = on_gone  # the backend's own books
         link.on_violation = self.kill
+        self._handover: socket.socket | None = None
+        self.listener: socket.socket | None = None
         self._killed = False
         self._exited: ExitOutcome | None = None
         self._waiting: set[asyncio.Future[ExitOutcome]] = set()  # for its end
@@ -60,6 +64,16 @@ class LinkedSandbox:
     @property
     def sandbox_id(self) -> str:
         return self._slot
+
+    def expect_listener(self, handover: socket.socket | None) -> None:
+        """The guest sends its listening socket to `handover` before it is ready; None: it has none."""
+        self._handover = handover
+
+    def take_listener(self) -> None:
+        """Receive the listening socket of a sandbox with a network, which is ready. Raises SandboxStartError."""
+        if self._handover is not None:
+            self.listener = received_listener(self._handover)
+            self._handover = None
 
     @property
     def host_pid(self) -> int | None:
@@ -111,6 +125,12 @@ class LinkedSandbox:
     def publish(self, tree: Path, digest: str) -> None:
         self._slots.publish(self._slot, tree, digest)
 
+    def shows_packages(self, digest: str) -> bool:
+        return self._slots.shows_packages(self._slot, digest)
+
+    def publish_packages(self, folders: Sequence[Path], digest: str) -> None:
+        self._slots.publish_packages(self._slot, folders, digest)
+
     def interrupt(self) -> None:
         self._signal(signal.SIGINT)
 
@@ -151,6 +171,9 @@ class LinkedSandbox:
         except Exception:  # noqa: BLE001
             _log.exception("the limits of sandbox %s could not be settled; its groups may be left", self._slot)
         os.close(self._pidfd)
+        for held in (self._handover, self.listener):
+            if held is not None:
+                held.close()
         self._exited = outcome
         for waiter in self._waiting:
             if not waiter.done():

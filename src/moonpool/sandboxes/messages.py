@@ -55,6 +55,12 @@ class CallRefused(msgspec.Struct, frozen=True, tag_field="t", tag="call_refused"
     message: Text
 
 
+class InstallPackages(msgspec.Struct, frozen=True, tag_field="t", tag="install_packages"):
+    """Code asks for packages to be installed. Body: the requirements as text. The answer is a `ToolResult`."""
+
+    id: RequestId
+
+
 class Display(msgspec.Struct, frozen=True, tag_field="t", tag="display"):
     """A picture that code showed. Body: its bytes. `name` is its file in `/workspace`, empty where there is none."""
 
@@ -173,6 +179,7 @@ GuestMessage = (
     | Failed
     | ToolCall
     | CallRefused
+    | InstallPackages
     | Display
     | Bundle
     | Output
@@ -398,6 +405,7 @@ __all__ = [
     "GuestError",
     "GuestMessage",
     "HostMessage",
+    "InstallPackages",
     "Interrupt",
     "InvalidMessage",
     "Made",

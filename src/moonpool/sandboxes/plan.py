@@ -90,8 +90,9 @@ def execution_outer_sandbox(parts: OuterSandboxParts, command: Sequence[str], *,
     itself in (`moonpool_guest.confine`), with the same steps as a zygote's child.
     """
     slots = ["--ro-bind", str(parts.slots), str(_SLOTS / parts.slots.name)] if parts.slots else ["--dir", str(_SLOTS)]
+    network = _adding(("CAP_NET_ADMIN",)) if parts.image.network else []  # over its own network alone, to bound it
     return [
-        *_base(parts), *_adding(_CAPABILITIES), "--as-pid-1", "--info-fd", str(info_fd),
+        *_base(parts), *_adding(_CAPABILITIES), *network, "--as-pid-1", "--info-fd", str(info_fd),
         *_places(), *slots, "--chdir", "/", *_seal(parts), "--", *command,
     ]  # fmt: skip
 

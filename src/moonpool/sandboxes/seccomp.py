@@ -1,9 +1,9 @@
 """System-call filters as raw BPF, for x86_64 and aarch64, without libseccomp.
 
-Two filters. `sandbox_filter` is loaded last in every sandbox and stays for its life. `outer_sandbox_filter` is loaded
-by  bubblewrap for the outer sandbox, in which the zygote lives: it forbids the same dangerous families but leaves what
-the zygote needs to build sandboxes (clone into namespaces, mount, sethostname). Loaded filters add up, so what both
-forbid is stopped twice.
+Two filters, each in a second form for sandboxes with a network. `sandbox_filter` is loaded last in every sandbox and
+stays for its life. `outer_sandbox_filter` is loaded by bubblewrap for the outer sandbox, in which the zygote lives: it
+forbids the same dangerous families but leaves what the zygote needs to build sandboxes (clone into namespaces, mount,
+sethostname). Loaded filters add up, so what both forbid is stopped twice.
 
 A forbidden call gives an errno instead of a signal, because libraries probe. The wrong architecture (int 0x80) kills.
 The syscall families and the reasons for each follow `docs/explanation/isolation.md`; commands, options and flags are
@@ -25,11 +25,20 @@ _CALLS_IN_A_ROW = 4
 _LAST_KNOWN_SYSCALL = 469  # file_setattr, Linux 6.17; later ones are ENOSYS until somebody has looked at them
 _X32_BIT = 0x4000_0000
 _NAMESPACE_FLAGS = 0x7E02_0000
-_AF_UNIX = 1
+_AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
+_SOCK_STREAM, _SOCK_TYPE = 1, 0xF
+_IPPROTO_IP, _IPPROTO_TCP, _IPPROTO_IPV6 = 0, 6, 41
 _TIOCSTI, _TIOCLINUX, _TIOCSETD = 0x5412, 0x541C, 0x5423
 _RLIMIT_CORE = 4
 _SOL_SOCKET, _SO_SNDBUF, _SO_SNDBUFFORCE = 1, 7, 32
+_SO_RCVBUF, _SO_RCVBUFFORCE, _SO_ZEROCOPY = 8, 33, 60
+_TCP_OPTIONS = (1, 3, 4, 5, 6, 12, 18)  # NODELAY, CORK, KEEPIDLE, KEEPINTVL, KEEPCNT, QUICKACK, USER_TIMEOUT
+_IP_TOS, _IPV6_V6ONLY = 1, 26
 _SO_ATTACH_FILTER, _SO_ATTACH_BPF, _SO_ATTACH_REUSEPORT_CBPF, _SO_ATTACH_REUSEPORT_EBPF = 26, 50, 51, 52
+_SOCKET_MEMORY = (
+    _SO_SNDBUF, _SO_SNDBUFFORCE, _SO_ATTACH_FILTER, _SO_ATTACH_BPF, _SO_ATTACH_REUSEPORT_CBPF,
+    _SO_ATTACH_REUSEPORT_EBPF,
+)  # fmt: skip
 _MSG_OOB = 1
 _F_SETLEASE, _F_NOTIFY = 1024, 1026
 _LAST_KNOWN_FCNTL = 1038  # F_SET_FILE_RW_HINT; later ones (F_SETDELEG of Linux 6.19 is a lease, too) do not exist
@@ -194,7 +203,21 @@ def outer_sandbox_filter(machine: str | None = None) -> bytes:
     return _assemble(machine, enosys=_NEVER_ENOSYS, eperm=[*_NEVER, *_UNACCOUNTED_MEMORY], namespaces=True)
 
 
-def _assemble(machine: str | None, *, enosys: list[str], eperm: list[str], namespaces: bool = False) -> bytes:
+def network_sandbox_filter(machine: str | None = None) -> bytes:
+    """`sandbox_filter` for sandboxes with a network: TCP sockets are added, and nothing else is."""
+    names = [*_NEVER, *_BUILDING, *_UNACCOUNTED_MEMORY]
+    return _assemble(machine, enosys=[*_NEVER_ENOSYS, "clone3"], eperm=names, network=True)
+
+
+def network_outer_filter(machine: str | None = None) -> bytes:
+    """`outer_sandbox_filter` for them."""
+    names = [*_NEVER, *_UNACCOUNTED_MEMORY]
+    return _assemble(machine, enosys=_NEVER_ENOSYS, eperm=names, namespaces=True, network=True)
+
+
+def _assemble(
+    machine: str | None, *, enosys: list[str], eperm: list[str], namespaces: bool = False, network: bool = False
+) -> bytes:
     machine = machine or platform.machine()
     if machine not in _ARCHITECTURES:
         raise ValueError(f"no system-call filter for {machine}; supported are {', '.join(_ARCHITECTURES)}")
@@ -207,6 +230,7 @@ def _assemble(machine: str | None, *, enosys: list[str], eperm: list[str], names
     program += [(_JUMP_GT, 0, 1, _LAST_KNOWN_SYSCALL), _fail(errno.ENOSYS)]
     refused = ((eperm, errno.EPERM), (enosys, errno.ENOSYS), (_NEVER_EOPNOTSUPP, errno.EOPNOTSUPP))
     bodies = dict(_argument_checks(namespaces=namespaces))
+    bodies |= _network_checks() if network else {}
     bodies |= {name: [_fail(code)] for names, code in refused for name in names}
     program += _search(sorted((numbers[name], body) for name, body in bodies.items() if name in numbers))
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
@@ -257,6 +281,28 @@ def _argument_checks(*, namespaces: bool) -> list[tuple[str, list[_Instruction]]
     return checks
 
 
+def _network_checks() -> dict[str, list[_Instruction]]:
+    """In place of those for sockets. SECURITY: TCP over IPv4 and IPv6 only. No datagrams, no raw sockets, none of the
+    protocols that share the stream type (MPTCP, SCTP, SMC), and of options only those that HTTP clients set.
+    """
+    tcp_or_unix = [
+        _argument(0), (_JUMP_EQ, 0, 1, _AF_UNIX), _allow(),
+        (_JUMP_EQ, 2, 0, _AF_INET), (_JUMP_EQ, 1, 0, _AF_INET6), _fail(errno.EAFNOSUPPORT),
+        _argument(1), (_AND, 0, 0, _SOCK_TYPE), (_JUMP_EQ, 1, 0, _SOCK_STREAM), _fail(errno.EAFNOSUPPORT),
+        _argument(2), (_JUMP_EQ, 2, 0, _IPPROTO_IP), (_JUMP_EQ, 1, 0, _IPPROTO_TCP), _fail(errno.EAFNOSUPPORT),
+        _allow(),
+    ]  # fmt: skip
+    levels = {
+        _SOL_SOCKET: _refused(2, *_SOCKET_MEMORY, _SO_RCVBUF, _SO_RCVBUFFORCE, _SO_ZEROCOPY),
+        _IPPROTO_TCP: _only(2, *_TCP_OPTIONS),
+        _IPPROTO_IP: _only(2, _IP_TOS),
+        _IPPROTO_IPV6: _only(2, _IPV6_V6ONLY),
+    }
+    by_level = [[(_JUMP_EQ, 0, len(body), level), *body] for level, body in levels.items()]
+    options = [_argument(1), *itertools.chain.from_iterable(by_level), _fail(errno.ENOPROTOOPT)]
+    return {"socket": tcp_or_unix, "setsockopt": options}
+
+
 def _core_limit_checks() -> list[tuple[str, list[_Instruction]]]:
     """SECURITY: a core limit of 1 is the only one that keeps a piped core_pattern (apport, systemd-coredump) from
     starting its helper, as root on the host, over a crashed sandbox; so the limit must not be lowered to 0 either.
@@ -280,10 +326,7 @@ def _no_memory_in_sockets() -> list[_Instruction]:
     """
     return [
         _argument(1), (_JUMP_EQ, 1, 0, _SOL_SOCKET), _allow(),
-        *_refused(
-            2, _SO_SNDBUF, _SO_SNDBUFFORCE, _SO_ATTACH_FILTER, _SO_ATTACH_BPF, _SO_ATTACH_REUSEPORT_CBPF,
-            _SO_ATTACH_REUSEPORT_EBPF,
-        ),
+        *_refused(2, *_SOCKET_MEMORY),
     ]  # fmt: skip
 
 
@@ -331,6 +374,12 @@ def _refused(index: int, *values: int) -> list[_Instruction]:
     """EPERM if an argument, as the Linux kernel takes it in 32 bits, is one of `values`."""
     checks = [(_JUMP_EQ, len(values) - at, 0, value) for at, value in enumerate(values)]
     return [_argument(index), *checks, _allow(), _fail(errno.EPERM)]
+
+
+def _only(index: int, *values: int) -> list[_Instruction]:
+    """ENOPROTOOPT unless an argument, as the Linux kernel takes it in 32 bits, is one of `values`."""
+    checks = [(_JUMP_EQ, len(values) - at, 0, value) for at, value in enumerate(values)]
+    return [_argument(index), *checks, _fail(errno.ENOPROTOOPT), _allow()]
 
 
 def _argument(index: int) -> _Instruction:

@@ -4,6 +4,8 @@ A slot is a host folder that one sandbox sees, read-only, as /wrappers. Publishi
 inside the slot and then swaps the symbolic link `current`, so a sandbox sees the old tree or the new one, never half of
 one. A tree that is still imported stays where it is.
 
+Packages that a session installs appear in the same way as `packages`: several folders as one, of links.
+
 A slot whose sandbox is gone and that showed one tree only serves the next sandbox that is to see just that tree: its
 folders and links cost a fifth of what the host does for a short execution, and two hops to worker threads.
 
@@ -19,11 +21,13 @@ import threading
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from moonpool.sandboxes.base import TreeRef
 
 _CURRENT = "current"
+_PACKAGES = "packages"
 _SPARES_MAX = 8  # what ends at about the same time; each holds the folders and links of one tree
 
 
@@ -39,6 +43,7 @@ class SlotFolder:
         self._mixed: set[str] = set()  # slots in which there is, or may be, more than one whole tree
         self._removals: dict[str, asyncio.Future[None]] = {}
         self._shown: dict[str, str] = {}  # slot -> digest of the tree it shows
+        self._packages: dict[str, str] = {}  # slot -> digest of the packages it shows
         root.mkdir(parents=True, exist_ok=True)
         for hidden in (self._doomed, self._spare):
             hidden.mkdir(exist_ok=True, mode=0o700)
@@ -112,10 +117,27 @@ class SlotFolder:
             shutil.rmtree(staging, ignore_errors=True)  # left by a failed attempt
             _link_tree(str(tree), str(staging))
             staging.rename(slot / target)
-        link = slot / f".{_CURRENT}"
-        link.unlink(missing_ok=True)
-        link.symlink_to(target)
-        link.rename(slot / _CURRENT)
+        _point(slot, _CURRENT, target)
+
+    def shows_packages(self, name: str, digest: str) -> bool:
+        """Whether the slot shows the packages of this digest already."""
+        return self._packages.get(name, "") == digest
+
+    def publish_packages(self, name: str, folders: Sequence[Path], digest: str) -> None:
+        """Show all that is in `folders` as one folder in slot `name`. A file that several have is the same in each."""
+        with self._publishing:
+            if self.shows_packages(name, digest):
+                return
+            self._mixed.add(name)  # SECURITY: no other sandbox may see them
+            slot, target = self.root / name, f"packages-{digest[:32]}"
+            if not (slot / target).exists():
+                staging = slot / f".{target}"
+                shutil.rmtree(staging, ignore_errors=True)
+                for folder in folders:
+                    _link_tree(str(folder), str(staging), merge=True)
+                staging.rename(slot / target)
+            _point(slot, _PACKAGES, target)
+            self._packages[name] = digest
 
     def remove(self, name: str) -> None:
         """Take a slot back. The sandbox that saw it is gone. What is not kept is unlinked on a worker thread."""
@@ -126,6 +148,7 @@ class SlotFolder:
                 self._unlink_soon(self._spare / oldest)
         else:
             self._shown.pop(name, None)
+            self._packages.pop(name, None)
             self._mixed.discard(name)
             self._unlink_soon(self.root / name)
 
@@ -168,12 +191,22 @@ def _done() -> asyncio.Future[None]:
     return done
 
 
-def _link_tree(source: str, target: str) -> None:
-    os.mkdir(target)  # noqa: PTH102  os.scandir's strings: this runs once per sandbox
-    os.chmod(target, 0o755)  # noqa: PTH101, S103  read by sandbox uids, whatever the umask is
+def _point(slot: Path, name: str, target: str) -> None:
+    """Let the link `name` of the slot lead to `target` from now on, in one step."""
+    link = slot / f".{name}"
+    link.unlink(missing_ok=True)
+    link.symlink_to(target)
+    link.rename(slot / name)
+
+
+def _link_tree(source: str, target: str, *, merge: bool = False) -> None:
+    """Make `target` a copy of links. `merge`: it may be there; files that it has already stay."""
+    if not (merge and os.path.isdir(target)):  # noqa: PTH112  os.scandir's strings: this runs once per sandbox
+        os.mkdir(target)  # noqa: PTH102
+        os.chmod(target, 0o755)  # noqa: PTH101, S103  read by sandbox uids, whatever the umask is
     with os.scandir(source) as entries:
         for entry in entries:
             if entry.is_dir(follow_symlinks=False):
-                _link_tree(entry.path, f"{target}/{entry.name}")
-            else:
+                _link_tree(entry.path, f"{target}/{entry.name}", merge=merge)
+            elif not (merge and os.path.exists(f"{target}/{entry.name}")):  # noqa: PTH110
                 os.link(entry.path, f"{target}/{entry.name}")

@@ -17,6 +17,7 @@ from moonpool.sandboxes.process import filter_fd
 if TYPE_CHECKING:
     from collections.abc import Generator
 
+    from moonpool.sandboxes.base import ImageSpec
     from moonpool.sandboxes.control_group import LimitGroup
     from moonpool.sandboxes.slots import SlotFolder
 
@@ -55,11 +56,43 @@ def open_pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple
     return read, write
 
 
-def open_filters(theirs: contextlib.ExitStack) -> tuple[int, int]:
+def open_handover(
+    image: ImageSpec, ours: contextlib.ExitStack, theirs: contextlib.ExitStack
+) -> tuple[socket.socket | None, tuple[int, ...]]:
+    """Where the guest will send its listening socket: our end, and its end to pass on. Neither without a network."""
+    if not image.network:
+        return None, ()
+    host, guest = open_channel(ours, theirs)
+    return host, (guest.fileno(),)
+
+
+def received_listener(handover: socket.socket) -> socket.socket:
+    """The listening socket that a guest which is ready has sent; `handover` is closed. Raises SandboxStartError.
+
+    SECURITY: a zygote that a sandbox broke into might send anything; it is used as nothing else.
+    """
+    with handover, step("network"):
+        handover.setblocking(False)
+        _, fds, _, _ = socket.recv_fds(handover, 1, 2)
+        sockets = [socket.socket(fileno=fd) for fd in fds]
+        listener = sockets[0] if len(sockets) == 1 else None
+        if listener is None or not (
+            listener.family == socket.AF_INET
+            and listener.type == socket.SOCK_STREAM
+            and listener.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+        ):
+            for one in sockets:
+                one.close()
+            raise OSError("the sandbox sent no listening socket")
+        listener.setblocking(False)
+        return listener
+
+
+def open_filters(theirs: contextlib.ExitStack, image: ImageSpec) -> tuple[int, int]:
     """The filters of the outer sandbox and of the sandbox, as files that are closed with `theirs`. Raises OSError."""
-    outer = filter_fd(seccomp.outer_sandbox_filter())
+    outer = filter_fd(seccomp.network_outer_filter() if image.network else seccomp.outer_sandbox_filter())
     theirs.callback(os.close, outer)
-    sandbox = filter_fd(seccomp.sandbox_filter())
+    sandbox = filter_fd(seccomp.network_sandbox_filter() if image.network else seccomp.sandbox_filter())
     theirs.callback(os.close, sandbox)
     return outer, sandbox
 

@@ -82,7 +82,7 @@ class ZygoteBackend:
             with step("descriptors"):
                 control, guest_end = open_channel(ours, theirs, socket.SOCK_SEQPACKET)
                 errors_read, errors_write = open_pipe(ours, theirs)
-                filters = open_filters(theirs)
+                filters = open_filters(theirs, image)
                 maps, info_read = (None, -1) if uids is None else _open_maps(theirs, mapping)
             parts = OuterSandboxParts(
                 launcher=launcher,

@@ -30,7 +30,7 @@ from moonpool.sandboxes.linked import LinkedSandbox
 from moonpool.sandboxes.plan import UID_INSIDE
 from moonpool.sandboxes.ready import wait_ready
 from moonpool.sandboxes.shielding import finish
-from moonpool.sandboxes.starting import give_back, open_channel, open_pipe, settled, step
+from moonpool.sandboxes.starting import give_back, open_channel, open_handover, open_pipe, settled, step
 from moonpool.sandboxes.unread_budget import UnreadBudget
 
 if TYPE_CHECKING:
@@ -146,6 +146,7 @@ class Zygote:
                 raise
         try:
             await wait_ready(sandbox)
+            sandbox.take_listener()
             with step("wrappers"):
                 await asyncio.shield(showing)
         except BaseException:
@@ -159,11 +160,12 @@ class Zygote:
             with step("descriptors"):
                 host, guest = open_channel(ours, theirs)
                 (out_read, out_write), (err_read, err_write) = (open_pipe(ours, theirs) for _ in range(2))
+                handover, handed = open_handover(spec.image, ours, theirs)
             spawned: asyncio.Future[int] = self._loop.create_future()
             self._spawns[request_id] = spawned
             self._statuses[request_id] = self._loop.create_future()
             try:
-                fds = [guest.fileno(), out_write, err_write, *group.join_fds]
+                fds = [guest.fileno(), out_write, err_write, *handed, *group.join_fds]
                 self._send_request(request_id, spec.to_confinement(slot, grouped=group.counts), fds)
                 theirs.close()
                 group.joined()
@@ -191,6 +193,7 @@ class Zygote:
             )
             ours.pop_all()
         sandbox = ZygoteSandbox(self, link, pidfd, request_id, slot, group)
+        sandbox.expect_listener(handover)
         self._sandboxes.add(sandbox)
         return sandbox
 

@@ -42,8 +42,10 @@ if TYPE_CHECKING:
     from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.events import RunEvents
     from moonpool.engine.files.service import SessionFiles
+    from moonpool.engine.packages.model import InstalledPackages
     from moonpool.engine.server_request_events import QuestionKind
     from moonpool.engine.sessions import Session
+    from moonpool.network.rules import DomainRule
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.sdk.checkpoints import Checkpoint, Undone
     from moonpool.sdk.engines import OpenTenant
@@ -80,6 +82,7 @@ class HostedSession:
         self._opened: OpenTenant | None = None
         self._session: Session | None = None
         self._catalog: CurrentCatalog | None = None
+        self._rules = options.network_rules()  # that the next kernel begins with
         self._closed = False
         self.usage = Usage()
         thread.closers.add(self.close)
@@ -130,8 +133,11 @@ class HostedSession:
         """A new kernel: variables and files are gone; files given to the session are there again."""
         await self.open()
         assert self._opened is not None
-        before, self._session = self._session, self._kernel_of(self._opened)
+        if self._session is not None and self._rules is not None:
+            self._rules = self._session.network.rules  # what was denied meanwhile stays denied
+        before = self._session
         assert before is not None
+        self._session = self._kernel_of(self._opened).with_packages_of(before)
         before.interrupt(at_once=True)
         await finish(before.close())
         await self._put_files()
@@ -151,7 +157,29 @@ class HostedSession:
             await put(self._session.files, path, content, replace=True)
 
     def _kernel_of(self, opened: OpenTenant) -> Session:
-        return opened.tenant.runtime.session(_grant_of(opened), checkpoints=self._options.checkpoints)
+        return opened.tenant.runtime.session(
+            _grant_of(opened), checkpoints=self._options.checkpoints, network=self._rules
+        )
+
+    async def install(self, text: str) -> InstalledPackages:
+        """Install packages into the kernel in use."""
+        return await (await self._kernel()).install(text)
+
+    # --- network
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The domains that code may reach now."""
+        rules = self._session.network.rules if self._session is not None and self._rules is not None else self._rules
+        return () if rules is None else tuple(map(str, rules.domains))
+
+    async def allow(self, more: tuple[DomainRule, ...]) -> None:
+        """Let code reach more from now on."""
+        (await self._kernel()).network.allow(more)
+
+    async def deny(self, patterns: tuple[str, ...]) -> None:
+        """Let code reach these no longer."""
+        (await self._kernel()).network.deny(patterns)
 
     # --- checkpoints
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
@@ -13,6 +13,7 @@ from moonpool.configuration.server_files import load_servers, secret_source
 from moonpool.configuration.servers import parse_config
 from moonpool.configuration.value_files import read_value_file
 from moonpool.core.errors import InputError
+from moonpool.network.rules import HeaderCredential, NetworkRules, parse_domain
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
@@ -24,6 +25,9 @@ Servers: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | None"
 Approve: TypeAlias = "Callable[[Any], Any] | Literal['ask', 'queue'] | None"
 FileContent: TypeAlias = "bytes | str | os.PathLike[str]"
 """Bytes, a string that is written as UTF-8, or the path of a file of this machine."""
+
+AllowedDomains: TypeAlias = "Network | Sequence[str] | None"
+"""What code may reach: domains, or a `Network`. An empty list: nothing yet. None: there is no network."""
 
 _IN_CODE: Final = "the servers given to moonpool.session"
 
@@ -67,6 +71,26 @@ _SETTING_OF: Final = {
 }
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """What the code of a session may reach. A domain is `example.com`, `*.example.com` (every name below it) or
+    `example.com:8443`; without a port it is 80 and 443.
+    """
+
+    allow: Sequence[str] = ()
+    credentials: Mapping[str, HeaderCredential] = field(default_factory=dict[str, HeaderCredential])
+    """Domains that are allowed, too, whose requests get a header from the host. The code never sees its value."""
+
+    def rules(self) -> NetworkRules:
+        """What was asked for. Raises NetworkRuleError, InputError."""
+        if isinstance(self.allow, str):
+            raise InputError(f"network must be a list of domains, not a string: write [{self.allow!r}]")
+        plain = [parse_domain(text) for text in self.allow]
+        return NetworkRules(tuple(plain)).allowing(
+            parse_domain(text, credential) for text, credential in self.credentials.items()
+        )
+
+
 @dataclass(frozen=True, kw_only=True)
 class SessionOptions:
     """What was asked for. Nothing is read before `settings` or `config` is."""
@@ -78,6 +102,8 @@ class SessionOptions:
     files: Mapping[str, FileContent] | None = None
     limits: Limits | None = None
     checkpoints: bool = False
+    network: AllowedDomains = None
+    packages: str | Sequence[str] | None = None
     apart: Hashable = None
     """Servers' processes are shared only by sessions for which this is equal."""
 
@@ -91,12 +117,29 @@ class SessionOptions:
         if self.files is not None and not isinstance(cast("object", self.files), Mapping):
             raise InputError(f"files must map names in /workspace to contents, not {type(self.files).__name__}")
 
+        self.network_rules()
+        self.check_packages()
+
+    def check_packages(self) -> None:
+        """Raise InputError for what is no list of packages."""
+        given = cast("object", self.packages)
+        names: list[object] = [given] if isinstance(given, str) else list(cast("Sequence[object]", given or ()))
+        if not all(isinstance(name, str) for name in names):
+            raise InputError('packages must be "any" or a list of names such as ["numpy", "pandas*"]')
+
+    def network_rules(self) -> NetworkRules | None:
+        """What the code may reach; None without a network. Raises NetworkRuleError, InputError."""
+        if self.network is None:
+            return None
+        return (self.network if isinstance(self.network, Network) else Network(allow=self.network)).rules()
+
     def settings(self, environ: Mapping[str, str]) -> Settings:
         """The settings of this session. Raises ConfigError, InputError."""
         limits = self.limits or Limits()
         given = {_SETTING_OF[field.name]: getattr(limits, field.name) for field in fields(limits)}
         policy = None if self.policy is None else Path(self.policy).expanduser()
-        return Settings.load(environ, environment=self.environment, policy=policy, **given)
+        packages = self.packages if self.packages is None or isinstance(self.packages, str) else ",".join(self.packages)
+        return Settings.load(environ, environment=self.environment, policy=policy, packages=packages, **given)
 
     def config(self, environ: Mapping[str, str]) -> McpConfig | None:
         """The servers. Raises ConfigError, SecretStoreError, InputError."""

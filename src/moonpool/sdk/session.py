@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar
 
 from moonpool.core.languages import PYTHON
+from moonpool.network.rules import parse_domain
 from moonpool.sdk import transfers
 from moonpool.sdk.events import ApprovalRequest, Output, Progress, ServerQuestion, ToolCallEnded, ToolCallStarted
 from moonpool.sdk.hosted_session import EventTypes, HostedSession, in_loop
@@ -23,9 +24,11 @@ if TYPE_CHECKING:
 
     from moonpool.core.json import JsonObject
     from moonpool.engine.files.service import FileEntry, SessionFiles
+    from moonpool.engine.packages.model import InstalledPackages
     from moonpool.engine.server_request_events import QuestionKind
+    from moonpool.network.rules import HeaderCredential
     from moonpool.sdk.checkpoints import Checkpoint, Undone
-    from moonpool.sdk.options import FileContent, Limits, Servers
+    from moonpool.sdk.options import AllowedDomains, FileContent, Limits, Servers
     from moonpool.sdk.results import Usage
     from moonpool.sdk.runtime_thread import Call
     from moonpool.sdk.tool_search import Form, Tool
@@ -51,6 +54,7 @@ class Session:
         self._handle = handle or SessionHandle(options, _TYPES, lambda: partial(in_loop, asyncio.get_running_loop()))
         self.files = Files(self._handle)
         self.tools = Tools(self._handle)
+        self.network = NetworkAccess(self._handle)
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -104,8 +108,16 @@ class Session:
         """Interrupt the code that runs now, if any. Its result has the error `Cancelled`; variables and files stay."""
         self._handle.interrupt()
 
+    async def install(self, *packages: str) -> InstalledPackages:
+        """Install packages for this session: `await s.install("numpy>=2", "pandas")`. Code can import them at once.
+
+        The host resolves and fetches wheels in a sandbox of their own, which runs none of their code; the session gets
+        no network. They stay until the session is closed, over resets. Raises PackageError, and nothing was installed.
+        """
+        return await self._handle.call(lambda hosted: hosted.install("\n".join(packages))).wait()
+
     async def reset(self) -> None:
-        """Begin anew: variables and files are gone; the `files` given to the session are there again."""
+        """Begin anew: variables and files are gone; packages and the `files` given to the session are there again."""
         await self._handle.call(HostedSession.reset).wait()
 
     async def checkpoint(self, name: str) -> Checkpoint:
@@ -254,7 +266,31 @@ class Tools:
         return await self._session.call(reached).wait()
 
 
-def session(
+class NetworkAccess:
+    """What the code of a session may reach, while it lives. Of a session that was opened with `network`."""
+
+    def __init__(self, session: SessionHandle) -> None:
+        self._session = session
+
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The domains that may be reached now."""
+        return self._session.allowed
+
+    async def allow(self, *domains: str, credential: HeaderCredential | None = None) -> None:
+        """Allow these too, from now on; with `credential` the host adds it to requests to them.
+
+        Raises NetworkRuleError, and all is as it was; InputError for a session without a network.
+        """
+        rules = tuple(parse_domain(text, credential) for text in domains)
+        await self._session.call(lambda hosted: hosted.allow(rules)).wait()
+
+    async def deny(self, *domains: str) -> None:
+        """Allow these no longer, as they were written; connections to them end. Raises as `allow`."""
+        await self._session.call(lambda hosted: hosted.deny(domains)).wait()
+
+
+def session(  # noqa: PLR0913  what a session has
     *,
     servers: Servers = None,
     environment: str | None = None,
@@ -263,6 +299,8 @@ def session(
     files: Mapping[str, FileContent] | None = None,
     limits: Limits | None = None,
     checkpoints: bool = False,
+    network: AllowedDomains = None,
+    packages: str | Sequence[str] | None = None,
 ) -> Session:
     """A session in a sealed sandbox: `async with moonpool.session() as s: ...`.
 
@@ -272,6 +310,9 @@ def session(
     `"ask"` asks at the terminal, `"queue"` waits for `moonpool approvals`. `files` are put into `/workspace` before the
     first execution. `limits` are of this session. What is not given stands in the settings (`MOONPOOL_...`).
     With `checkpoints` the session can be undone and forked, which costs each execution some milliseconds and memory.
+    `network` are the domains that the code may reach, over HTTP and HTTPS: `["example.com", "*.example.org"]` or a
+    `Network`. Without it there is no network. `packages` are those that may be installed: `"any"`, or names such as
+    `["numpy", "pandas*"]`.
 
     Raises InputError; what opening it meets is raised by its first use.
     """
@@ -284,6 +325,8 @@ def session(
             files=files,
             limits=limits,  # pyright: ignore[reportArgumentType]
             checkpoints=checkpoints,
+            network=network,
+            packages=packages,
         )
     )
 
@@ -299,10 +342,17 @@ async def run(  # noqa: PLR0913  those of a session, and of a run
     approve: Approve = None,
     files: Mapping[str, FileContent] | None = None,
     limits: Limits | None = None,
+    network: AllowedDomains = None,
 ) -> Result:
     """Run one piece of code in a sandbox of its own. The parameters are those of `session` and `Session.run`."""
     async with session(
-        servers=servers, environment=environment, policy=policy, approve=approve, files=files, limits=limits
+        servers=servers,
+        environment=environment,
+        policy=policy,
+        approve=approve,
+        files=files,
+        limits=limits,
+        network=network,
     ) as opened:
         return await opened.run(code, timeout=timeout, language=language)
 

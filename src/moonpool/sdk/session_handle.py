@@ -60,6 +60,14 @@ class SessionHandle:
         """Those that are kept, the oldest first."""
         return () if self._reached is None else self._reached[1].checkpoints
 
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The domains that code may reach now."""
+        if self._reached is not None:
+            return self._reached[1].allowed
+        rules = self._options.network_rules()
+        return () if rules is None else tuple(map(str, rules.domains))
+
     def forked(self, hosted: HostedSession) -> SessionHandle:
         """A handle of a session that was forked from this one."""
         handle = SessionHandle(self._options, self._types, self.caller)

@@ -92,5 +92,13 @@ def token_counts_dir(data: Path) -> Path:
     return _private(data, "tokens")
 
 
+def packages_dir(data: Path) -> Path:
+    return _private(data, "packages")
+
+
+def package_resolutions_dir(data: Path) -> Path:
+    return _private(data, "package_resolutions")
+
+
 def _private(data: Path, name: str) -> Path:
     return data / "private" / name

@@ -39,6 +39,7 @@ _FLAGS = (
     "--expose-internals",  # the parser that comes with Node, and what is needed to recover from an interrupt
     "--experimental-vm-modules",
     "--disable-warning=ExperimentalWarning",
+    "--disable-warning=UNDICI-EHPA",
     "--disable-warning=internal/test/binding",
     "--no-force-async-hooks-checks",
     "--v8-pool-size=2",
@@ -118,6 +119,7 @@ class NodeCompanion(companion.Companion):
             variables = {
                 k: v for k, v in companion.child_variables().items() if not k.startswith(("NODE_", "MOONPOOL_"))
             }
+            variables |= {"NODE_USE_ENV_PROXY": "1"} if "HTTPS_PROXY" in variables else {}
             with _more_data(DATA_RESERVED_BYTES_MAX if self._version >= (23,) else 0):
                 self._process = companion.ChildProcess(
                     command, variables, {_LINK_FD: sources[0], _ALARM_FD: sources[1]}

@@ -10,6 +10,7 @@
  */
 
 const { Executor } = require('./execution.cjs');
+const fetchProxy = require('./fetch_proxy.cjs');
 const interrupts = require('./interrupts.cjs');
 const { Link } = require('./link.cjs');
 const streams = require('./streams.cjs');
@@ -22,6 +23,7 @@ process.chdir(config.folder);
 process.execArgv = [];
 streams.install();
 typescript.configure(config.tools);
+fetchProxy.install(config.tools);
 const executor = new Executor(config.folder);
 executor.watching = interrupts.watch(config.alarm, (number) => executor.interrupt(number));
 const link = new Link(

@@ -12,6 +12,7 @@ SECURITY: all of this runs in hostile ground and protects nobody; the host bound
 
 import builtins
 import json
+import re
 import subprocess
 import sys
 from importlib import import_module
@@ -19,9 +20,11 @@ from importlib.util import find_spec
 from typing import Any, cast
 
 from moonpool_guest.channel import GuestChannel
+from moonpool_guest.python import installed
 from moonpool_wire.limits import BUNDLE_BYTES_MAX, BUNDLE_MIMES, BUNDLES_MAX
 
-_PACKAGES = "packages cannot be installed from code here: it has no network"
+_CONDA = "there is no conda here; use %pip install"
+_INSTALLS = re.compile(r"\s*(?:python[0-9.]*\s+-m\s+)?(?:uv\s+)?pip[0-9.]*\s+install\b")
 _shells: "list[Any]" = []  # at most one
 _sent: "list[int]" = [0]  # bundles of this execution
 
@@ -51,8 +54,10 @@ def _make() -> None:
         shell.register_magic_function(_Script(name), "cell", name)
     for name in ("matplotlib", "pylab"):
         shell.register_magic_function(_nothing, "line", name)
-    for name in ("pip", "uv", "conda", "mamba", "micromamba"):
-        shell.register_magic_function(_no_packages, "line", name)
+    for name in ("pip", "uv"):
+        shell.register_magic_function(installed.pip, "line", name)
+    for name in ("conda", "mamba", "micromamba"):
+        shell.register_magic_function(_no_conda, "line", name)
     _shells.append(shell)
 
 
@@ -117,6 +122,8 @@ class _System:
 
     def __call__(self, command: str) -> None:
         text = self._shell.var_expand(command, depth=1)  # 1: where the command stands, whose variables count
+        if _INSTALLS.match(text):
+            raise RuntimeError("commands have no network here: use `%pip install` instead of `!pip install`")
         if text.rstrip().endswith("&"):
             raise OSError("background processes are not supported by `!`; use subprocess.Popen")
         sys.stdout.flush()
@@ -149,6 +156,6 @@ def _nothing(_line: str) -> None:
     """Figures are shown at the end of an execution, and by `plt.show()`."""
 
 
-def _no_packages(_line: str) -> None:
-    """Say who installs packages."""
-    raise RuntimeError(_PACKAGES)
+def _no_conda(_line: str) -> None:
+    """Say what installs packages."""
+    raise RuntimeError(_CONDA)

@@ -27,6 +27,7 @@ from moonpool_guest.files import made
 from moonpool_guest.python import (
     finding,
     handoff,
+    installed,
     ipython,
     nesting,
     own_signals,
@@ -48,11 +49,9 @@ ENVIRONMENT = {
     "TMPDIR": "/tmp",  # noqa: S108  the sandbox's own
     "LANG": "C.UTF-8",
     "PYTHONDONTWRITEBYTECODE": "1",
-    # There is no network: what installs packages fails at once, instead of trying again until the code's time is over.
-    "PIP_NO_INDEX": "1",
-    "NPM_CONFIG_OFFLINE": "true",
-    "UV_OFFLINE": "1",
 }
+# Without a network what installs packages fails at once, instead of trying again until the code's time is over.
+_OFFLINE = {"PIP_NO_INDEX": "1", "NPM_CONFIG_OFFLINE": "true", "UV_OFFLINE": "1"}
 _IMPORT_ROOTS = ("/wrappers/current", "/workspace")
 _LIBRARY = ("actions", "skills")
 _RUNTIME_VARIABLES = {
@@ -82,8 +81,9 @@ def warm_up(variables: "list[str]", *, alone: bool = False) -> None:
         for language in _runtimes:
             companion.make(language, _runtimes)
     os.environ.clear()
-    os.environ.update({**ENVIRONMENT, **kept})
+    os.environ.update({**ENVIRONMENT, **({} if "HTTPS_PROXY" in kept else _OFFLINE), **kept})
     ipython.prepare()
+    installed.prepare()
     tracebacks.hide_libraries()
     unawaited.install()
     sys.path[:0] = _IMPORT_ROOTS
@@ -193,6 +193,7 @@ class Kernel:
 
     def _execute(self, head: "dict[str, Any]", source: bytes) -> None:
         self._forget_old_wrappers(head.get("manifest"))
+        installed.refresh()
         _restore_streams()
         before = None if head.get("rehearse") else self._snapshot()
         toolcalls.install(self._channel, str(head.get("name", "")))
@@ -425,7 +426,7 @@ def _known_children() -> "set[int]":
     return known
 
 
-def serve_alone(fd: int, program_fd: int, confinement: "dict[str, Any]", variables: "list[str]") -> None:
+def serve_alone(fds: "list[int]", program_fd: int, confinement: "dict[str, Any]", variables: "list[str]") -> None:
     """Entry of the `bubblewrap` backend: PID 1 of its own outer sandbox confines itself and becomes the kernel."""
     from moonpool_guest import confine, linux
 
@@ -437,7 +438,7 @@ def serve_alone(fd: int, program_fd: int, confinement: "dict[str, Any]", variabl
     warm_up(variables, alone=True)
     confine.reset_signals()
     try:
-        confine.confine_alone(confinement, [fd, 1, 2], program=linux.FilterProgram(program))
+        confine.confine_alone(confinement, [fds[0], 1, 2, *fds[1:]], program=linux.FilterProgram(program))
         main(Kernel(), confine.CHANNEL_FD)
     except confine.StepFailedError as error:
         report_failure(confine.CHANNEL_FD, error.step, str(error.reason))

@@ -49,6 +49,7 @@ class SessionIdentity:
     config: str  # the file, for people; empty: no servers
     config_digest: str
     policy_digest: str  # of its policy file; empty: none
+    network: tuple[str, ...]  # the domains that it may reach
 
     def misfit(self, run: wire.Run) -> str | None:
         """Why `run` does not fit this session, or None."""
@@ -63,6 +64,8 @@ class SessionIdentity:
             return self._sentence(f"other servers ({self.config or 'no configuration'})")
         if run.policy_digest is not None and run.policy_digest != self.policy_digest:
             return self._sentence("another policy file" if self.policy_digest else "no policy file")
+        if run.network is not None and set(run.network) != set(self.network):
+            return self._sentence(f"a network of {', '.join(self.network)}" if self.network else "no network")
         return None
 
     def _sentence(self, difference: str) -> str:

@@ -1,0 +1,180 @@
+"""The network of a session, where it has one: its rules, a proxy for each sandbox, and the records of connections.
+
+`moonpool.network` does the work; nothing here is reached by code or models. Rules come from an application or the
+operator alone, within what the setting `network` allows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from secrets import token_hex
+from typing import TYPE_CHECKING, Final
+
+from moonpool.core.audit_records import ConnectionRecord, ConnectionsRefusedRecord, time_stamp
+from moonpool.network.connections import NetworkLimits, Outcome
+from moonpool.network.destinations import Destinations
+from moonpool.network.proxy import Places, SessionNetwork
+from moonpool.network.rules import NetworkRuleError
+from moonpool.sandboxes.shielding import finish
+
+if TYPE_CHECKING:
+    from moonpool.core.audit import Journal
+    from moonpool.network.connections import Connection
+    from moonpool.network.proxy import Forward
+    from moonpool.network.rules import DomainRule, NetworkRules
+    from moonpool.sandboxes.base import Sandbox
+    from moonpool.settings import Settings
+
+_REFUSED_RECORDS_MAX: Final = 50
+"""Of one session; more are counted."""
+_REFUSED_KINDS_MAX: Final = 50
+_PROCESS_SHARE: Final = 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkServices:
+    """What the networks of all sessions of a process share."""
+
+    destinations: Destinations = field(default_factory=Destinations)
+    places: Places = field(default_factory=Places)
+
+
+class GuestNetwork:
+    """The network of one session, over all sandboxes that it has."""
+
+    def __init__(
+        self,
+        rules: NetworkRules,
+        services: NetworkServices,
+        settings: Settings,
+        journal: Journal,
+        *,
+        principal: str,
+        session_id: str,
+        forward: Forward | None = None,
+    ) -> None:
+        """Raises NetworkRuleError for rules that the operator does not allow."""
+        self._settings = settings
+        check_bound(rules, settings)
+        self._recorder = ConnectionRecorder(journal, principal, session_id)
+        self._network = SessionNetwork(
+            rules=rules,
+            record=self._recorder.record,
+            limits=NetworkLimits(
+                bytes_max=settings.network_bytes_max,
+                connections_max=settings.network_connections_max,
+                all_connections_max=_PROCESS_SHARE * settings.network_connections_max,
+            ),
+            destinations=services.destinations,
+            places=services.places,
+            forward=forward,
+        )
+        self._served = ""  # the id of the newest sandbox
+        self._serving: set[asyncio.Task[None]] = set()
+
+    @property
+    def rules(self) -> NetworkRules:
+        """What may be reached now."""
+        return self._network.rules
+
+    def allow(self, more: tuple[DomainRule, ...]) -> None:
+        """Allow more from now on. Raises NetworkRuleError, and all is as it was."""
+        rules = self.rules.allowing(more)
+        check_bound(rules, self._settings)
+        self._network.change(rules)
+
+    def deny(self, patterns: tuple[str, ...]) -> None:
+        """Allow these domains no longer; their connections end. Raises NetworkRuleError."""
+        self._network.change(self.rules.denying(patterns))
+
+    def attach(self, sandbox: Sandbox) -> None:
+        """Serve the connections of `sandbox` until it ends. Nothing happens if that is so already."""
+        if self._served == sandbox.sandbox_id:
+            return
+        self._served = sandbox.sandbox_id
+        serving = asyncio.ensure_future(self._serve(sandbox))
+        self._serving.add(serving)
+        serving.add_done_callback(self._serving.discard)
+
+    async def _serve(self, sandbox: Sandbox) -> None:
+        assert sandbox.listener is not None, "a sandbox with a network has a listener"
+        proxy = self._network.serve(sandbox.listener)
+        try:
+            await sandbox.wait_exited()
+        finally:
+            await finish(proxy.close())
+
+    async def close(self) -> None:
+        """End all connections; return when each is on record."""
+        for serving in self._serving:
+            serving.cancel()
+        await asyncio.gather(*self._serving, return_exceptions=True)
+        await self._recorder.close()
+
+
+def check_bound(rules: NetworkRules, settings: Settings) -> None:
+    """Raise NetworkRuleError for rules that the setting `network` does not allow."""
+    bound = settings.network_bound
+    if bound is None:
+        return
+    for rule in rules.domains:
+        if not rule.allow_private and not any(rule.within(one) for one in bound.domains):
+            raise NetworkRuleError(f"{rule} is not among the domains that MOONPOOL_NETWORK lets a session reach")
+
+
+class ConnectionRecorder:
+    """Puts the connections of one session on record: each that was allowed twice, refused ones once, to a number.
+
+    See `moonpool.core.audit.Journal.record` for what is kept when.
+    """
+
+    def __init__(self, journal: Journal, principal: str, session_id: str) -> None:
+        self._journal, self._principal, self._session_id = journal, principal, session_id
+        self._refused = 0
+        self._counted: Counter[str] = Counter()
+
+    async def record(self, connection: Connection) -> None:
+        """Put it on record as it is now. Raises JournalError."""
+        is_refused = not connection.was_allowed and connection.outcome is not Outcome.OPEN
+        if is_refused and not self._may_record_refused(connection):
+            return
+        await self._journal.record(
+            ConnectionRecord(
+                run_id=f"connection_{connection.connection_id}",
+                at=time_stamp(datetime.now(UTC)),
+                principal=self._principal,
+                session_id=self._session_id,
+                host=connection.host,
+                port=connection.port,
+                address=connection.address,
+                bytes_up=connection.bytes_up,
+                bytes_down=connection.bytes_down,
+                duration_ms=round(connection.seconds * 1000, 3),
+                outcome=connection.outcome,
+            )
+        )
+
+    def _may_record_refused(self, connection: Connection) -> bool:
+        self._refused += 1
+        if self._refused <= _REFUSED_RECORDS_MAX:
+            return True
+        kind = f"{connection.outcome} {connection.host}"
+        self._counted[kind if kind in self._counted or len(self._counted) < _REFUSED_KINDS_MAX else "others"] += 1
+        return False
+
+    async def close(self) -> None:
+        """Put the number of the others on record. Raises JournalError."""
+        if self._counted:
+            counted, self._counted = self._counted, Counter()
+            await self._journal.record(
+                ConnectionsRefusedRecord(
+                    run_id=f"connections_{token_hex(16)}",
+                    at=time_stamp(datetime.now(UTC)),
+                    principal=self._principal,
+                    session_id=self._session_id,
+                    refused=dict(counted),
+                )
+            )

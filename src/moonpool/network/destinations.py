@@ -1,0 +1,175 @@
+"""From a name to a connection, on the host: resolve once, refuse what is not the public internet, dial that address.
+
+SECURITY: the name is resolved here and only here, and the connection is made to the address that was checked. A name
+that answers otherwise the next time (rebinding), or a redirect, comes here again as any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Final, TypeAlias
+
+from moonpool.core.errors import STARVED
+from moonpool.network.connections import Outcome, RefusedError
+
+_CONNECT_S: Final = 10.0
+_ADDRESSES_TRIED_MAX: Final = 4
+_REFUSED_V4: Final = tuple(
+    map(
+        ipaddress.IPv4Network,
+        (
+            "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12",
+            "192.0.0.0/24", "192.0.2.0/24", "192.88.99.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24",
+            "203.0.113.0/24", "224.0.0.0/3",
+            "168.63.129.16/32",  # a metadata service that lies among public addresses
+        ),
+    )
+)  # fmt: skip
+"""Everything but the public internet. Spelled out: what `ipaddress` calls global differs between Python's versions."""
+_PUBLIC_V6: Final = ipaddress.IPv6Network("2000::/3")
+_REFUSED_V6: Final = tuple(
+    map(ipaddress.IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"))
+)  # Teredo, ORCHID and the like; documentation; 6to4, which carries an IPv4 address
+
+Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
+Dial: TypeAlias = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
+
+
+def is_public(address: str) -> bool:
+    """Whether an IP address is one of the public internet. False for anything that is no address.
+
+    Mapped (`::ffff:10.0.0.1`), NAT64 (`64:ff9b::`), unique local and link-local ones lie outside of 2000::/3.
+    """
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return False
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return not any(parsed in network for network in _REFUSED_V4)
+    return parsed in _PUBLIC_V6 and not any(parsed in network for network in _REFUSED_V6)
+
+
+class Resolver:
+    """Resolves names as this machine does, in a bounded number of threads of its own.
+
+    SECURITY: whoever chooses a name may choose a name server that never answers. The threads that the host's other work
+    shares are not for that, and none of these keeps the process from ending.
+    """
+
+    def __init__(self, *, threads_max: int = 32) -> None:
+        self._threads_max, self._threads = threads_max, 0
+
+    async def __call__(self, host: str, port: int) -> list[str]:
+        """The addresses of a name. Raises OSError, RefusedError."""
+        if self._threads >= self._threads_max:
+            raise RefusedError(503, Outcome.TOO_MANY, "too many names are being resolved; try again later")
+        loop = asyncio.get_running_loop()
+        found: asyncio.Future[list[str]] = loop.create_future()
+
+        def settle(answer: list[str] | OSError) -> None:
+            self._threads -= 1
+            if found.done():
+                return
+            if isinstance(answer, OSError):
+                found.set_exception(answer)
+            else:
+                found.set_result(answer)
+
+        def look_up() -> None:
+            answer: list[str] | OSError
+            try:
+                entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+                answer = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
+            except (OSError, UnicodeError) as error:
+                answer = OSError(str(error))
+            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
+                loop.call_soon_threadsafe(settle, answer)
+
+        self._threads += 1
+        try:
+            threading.Thread(target=look_up, name="moonpool resolve", daemon=True).start()
+        except RuntimeError:
+            self._threads -= 1
+            raise OSError(STARVED) from None
+        return await found
+
+
+async def dial(address: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to an IP address. Raises OSError."""
+    return await asyncio.open_connection(address, port)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Destinations:
+    """How names are resolved and addresses dialled; tests stand in for both."""
+
+    resolve: Resolve = field(default_factory=Resolver)
+    dial: Dial = dial
+
+    async def connect(
+        self, host: str, port: int, *, allow_private: bool = False
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, str]:
+        """Streams to `host:port`, and the address that was dialled. Raises RefusedError.
+
+        `allow_private`: see `DomainRule.allow_private`.
+        """
+        try:
+            async with asyncio.timeout(_CONNECT_S):
+                addresses = await self._addresses(host, port, allow_private=allow_private)
+                return await self._connect(host, port, addresses)
+        except TimeoutError:
+            raise RefusedError(504, Outcome.UNREACHABLE, f"{host} did not answer within {_CONNECT_S:.0f} s") from None
+
+    async def _addresses(self, host: str, port: int, *, allow_private: bool) -> list[str]:
+        try:
+            found = await self.resolve(host, port)
+        except OSError:
+            raise RefusedError(502, Outcome.UNREACHABLE, f"the name {host} cannot be resolved") from None
+        kept = [one for one in found if (allow_private and not _is_metadata(one)) or _may_be_dialled(one)]
+        if not kept:
+            why = f"{host} leads to {found[0] if found else 'no address'}, which is not on the public internet"
+            raise RefusedError(403, Outcome.ADDRESS_REFUSED, why, address=found[0] if found else "")
+        return kept[:_ADDRESSES_TRIED_MAX]
+
+    async def _connect(
+        self, host: str, port: int, addresses: list[str]
+    ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, str]:
+        for address in addresses:
+            with contextlib.suppress(OSError):
+                reader, writer = await self.dial(address, port)
+                return reader, writer, address
+        raise RefusedError(502, Outcome.UNREACHABLE, f"{host} cannot be reached on port {port}", address=addresses[0])
+
+
+def _may_be_dialled(address: str) -> bool:
+    return is_public(address) and not _is_own(address)
+
+
+def _is_metadata(address: str) -> bool:
+    """SECURITY: an index on a private address is the operator's word, but none is where clouds keep credentials."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return True
+    mapped = getattr(parsed, "ipv4_mapped", None) or parsed
+    return mapped.is_link_local or str(mapped) in {"fd00:ec2::254", "100.100.100.200", "192.0.0.192", "168.63.129.16"}
+
+
+def _is_own(address: str) -> bool:
+    """Whether an address is this machine's, whatever network it is of: then its source address is the same.
+
+    Nothing is sent: a datagram socket that is connected only looks up the route.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((address, 9))
+            return probe.getsockname()[0] == address
+        except OSError:
+            return False  # no route: dialling will say so
