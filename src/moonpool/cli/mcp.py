@@ -96,7 +96,8 @@ def mcp(  # noqa: PLR0913  its options
         overrides = {"policy": policy, "environment": env, "backend": backend}
         if log_level is not None:
             logging.getLogger("moonpool").setLevel(log_level)
-        serve_ipybox(config, Approve(approve), workspace or Path(), sandbox_config, overrides)
+        network = allowed_network(allow_network)
+        serve_ipybox(config, Approve(approve), workspace or Path(), sandbox_config, network, overrides)
         return
     if workspace is not None or sandbox or sandbox_config is not None:
         raise click.UsageError("--workspace, --sandbox and --sandbox-config need --profile ipybox")
@@ -153,6 +154,7 @@ def serve_ipybox(
     choice: Approve,
     folder: Path,
     sandbox_config: Path | None,
+    network: NetworkRules | None,
     overrides: Mapping[str, Path | str | None],
 ) -> None:
     """Serve ipybox's tools to one client until it disconnects. Raises MoonpoolError before anything was written."""
@@ -177,6 +179,7 @@ def serve_ipybox(
                 config,
                 workspace,
                 approve=choice,
+                network=network,
                 data=data_folder(settings),
                 report=_report,
                 progress=progress,

@@ -76,10 +76,16 @@ class Kernel:
             text = await self._text(envelope, b"".join(pieces).decode(errors="replace"), request.timeout_s)
             return replace(envelope, data=text.to_json())
 
+    async def install(self, specifier: str) -> str:
+        """Install packages for executed code; what came of it. Waits for its turn. Raises PackageError."""
+        async with self._turn:
+            return str(await self._session.install(specifier))
+
     async def reset(self) -> None:
         """Begin anew, once what runs has ended."""
         async with self._turn:
-            before, self._session = self._session, self._runtime.session(self._grant)
+            before = self._session
+            self._session = self._runtime.session(self._grant).with_packages_of(before)
             self._prepared = False
             await before.close()
 

@@ -7,7 +7,7 @@ import logging
 import os
 from contextlib import AsyncExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from moonpool.bootstrap import open_default_tenant
 from moonpool.core.errors import ConfigError, InputError
@@ -25,23 +25,26 @@ if TYPE_CHECKING:
 
     from moonpool.configuration.servers import McpConfig
     from moonpool.environments.progress import ProgressSink
+    from moonpool.network.rules import NetworkRules
     from moonpool.pipeline.approval import Approver
     from moonpool.server.mcp.stdio import StdioWire
 
 _log = logging.getLogger("moonpool.ipybox")
 _DAY_S: Final = 86_400.0
-_DEFAULTS: Final = {"timeout_s_max": _DAY_S, "cpu_s_max": 7 * int(_DAY_S), "stdout_bytes_max": 8 * 1024**2}
-"""ipybox has no such limits. Those that the operator sets (`MOONPOOL_...`) count."""
+_DEFAULTS: Final[dict[str, Any]] = {
+    "environment": "data",  # it has IPython
+    "packages": "any",
+    "timeout_s_max": _DAY_S,
+    "cpu_s_max": 7 * int(_DAY_S),
+    "stdout_bytes_max": 8 * 1024**2,
+}
+"""As ipybox has it, which has no limits. What the operator sets (`MOONPOOL_...`) counts."""
 
 
 def profile_settings(environ: Mapping[str, str], overrides: Mapping[str, Path | str | None]) -> Settings:
-    """The settings of this profile: the environment `data`, which has IPython, unless another is chosen.
-
-    Raises ConfigError.
-    """
-    defaults = {"environment": "data", **_DEFAULTS}
+    """The settings of this profile. Raises ConfigError."""
     given = {name: value for name, value in overrides.items() if value is not None}
-    unset = {name: value for name, value in defaults.items() if f"MOONPOOL_{name.upper()}" not in environ}
+    unset = {name: value for name, value in _DEFAULTS.items() if f"MOONPOOL_{name.upper()}" not in environ}
     return Settings.load(environ, **{**unset, **given})
 
 
@@ -60,7 +63,7 @@ def check_sandbox_config(path: Path | None) -> None:
     if path is None:
         return
     if path.is_file():
-        raise ConfigError(f"{path} cannot be applied yet; without --sandbox-config code has no network at all")
+        raise ConfigError(f"{path} cannot be applied yet; leave it out and name domains with --allow-network")
     _log.warning("%s is not there; the default sandbox is used: no network", path)
 
 
@@ -71,6 +74,7 @@ async def serve_profile(  # noqa: PLR0913  what the command line gives
     workspace: Workspace,
     *,
     approve: str,
+    network: NetworkRules | None,
     data: Path,
     report: Callable[[str], None],
     progress: ProgressSink,
@@ -95,6 +99,7 @@ async def serve_profile(  # noqa: PLR0913  what the command line gives
                 environ=environ,
                 serving=True,
                 progress=progress,
+                network=network,
             )
         )
         await app.prove()

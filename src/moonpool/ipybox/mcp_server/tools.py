@@ -116,7 +116,7 @@ class IpyboxTools:
             if name == REGISTER:
                 return await self._register(given, caller)
             if name == INSTALL:
-                return await self._install(str(given["package_name"]))
+                return text_answer(await self._kernel.install(str(given["package_name"])))
             await self._kernel.reset()
             return text_answer("")
         except RequestStateError:
@@ -178,9 +178,6 @@ class IpyboxTools:
         if isinstance(outcome, InputNeeded):
             return outcome
         return text_answer("\n".join(map(str, cast("list[str]", outcome.data))))
-
-    async def _install(self, specifier: str) -> Answer:
-        raise InputError(f"{specifier!r} cannot be installed: packages cannot be installed here yet")
 
     def _waiting(self, run_id: str) -> list[ApprovalRequest]:
         return [*self._grant.waiting(run_id), *self._asked.waiting(run_id)]
