@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 import sys
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -14,6 +16,8 @@ from mcp import Client, StdioServerParameters
 
 from apps import DATA, SERVERS
 from commands.process import SCRIPT
+from moonpool.features.approvals.files import opened_approvals
+from moonpool.features.approvals.model import Answerer
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -97,7 +101,7 @@ async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: s
         saved, parser = work / "gentools" / "demo" / "shout", work / "mcpparse" / "echo"
         saved.mkdir(parents=True)
         parser.mkdir(parents=True)
-        (saved / "api.py").write_text("from .impl import shout as run\n\n__all__ = [\"run\"]\n")
+        (saved / "api.py").write_text('from .impl import shout as run\n\n__all__ = ["run"]\n')
         (saved / "impl.py").write_text("def shout(word):\n    return word.upper()\n")
         (saved / "__init__.py").write_text("from .api import run\n")
         (parser / "echo.py").write_text(
@@ -123,3 +127,120 @@ async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: s
     async with profile(work, say=yes, mode=mode) as (client, asked):
         assert await cell(client, CALL) == '{"word": "hello"}'
         assert len(asked) == 1
+
+
+async def test_bad_calls_say_what_is_wrong_and_change_nothing(tmp_path: Path) -> None:
+    servers = {
+        "a missing variable": ({"command": "x", "env": {"A": "${NOT_SET_HERE}"}}, "NOT_SET_HERE"),
+        "a stored secret": ({"command": "x", "env": {"A": "${secret:other}"}}, "secret:other"),
+        "a file of the host": ({"command": "x", "args": ["${file:/etc/passwd}"]}, "left out"),
+        "leave that it gives itself": ({**ECHO, "moonpool": {"allow": ["*"]}}, "must not have 'moonpool'"),
+        "no way to reach it": ({}, "left out"),
+        "a program that is not there": ({"command": "/not/there"}, "/not/there"),
+    }
+    cells = {
+        "a syntax error": ({"code": "1 +"}, "SyntaxError"),
+        "an exception, after what was printed": ({"code": "print('before'); 1/0"}, "before"),
+        "too long": (
+            {"code": "while True: pass", "timeout": 0.5},
+            "timeout of 0.50s (approval wait excluded)",
+        ),
+        "no code": ({"code": ""}, "there is no code"),
+        "an unknown argument": ({"code": "1", "cwd": "/"}, "cwd"),
+        "a timeout that is none": ({"code": "1", "timeout": "soon"}, "timeout"),
+    }
+    packages = {"git+https://example.org/x.git": "", "--index-url http://x": "", "../x": "", "six @ file:///x": ""}
+    async with profile(tmp_path) as (client, asked):
+        await cell(client, "kept = 7")
+        for name in ("1x", "a-b", "class", "../x", "Upper"):
+            assert "package" in await text(client, "register_mcp_server", True, server_name=name, server_params=ECHO)
+        for why, (params, told) in servers.items():
+            said = await text(client, "register_mcp_server", True, server_name="s", server_params=params)
+            assert told in said, (why, said)
+        assert len(asked) == 1  # only about the one that could be started
+        for why, (arguments, told) in cells.items():
+            said = await text(client, "execute_ipython_cell", True, **arguments)
+            assert told in said, (why, said)
+        for package, told in packages.items():
+            said = await text(client, "install_package", True, package_name=package)
+            assert told in said, (package, said)
+        assert await cell(client, "print(kept)") == "7"
+        assert not (tmp_path / "mcptools").exists()
+
+
+async def test_nothing_is_registered_that_a_person_did_not_allow(tmp_path: Path) -> None:
+    register = {"server_name": "echo", "server_params": ECHO}
+    async with profile(tmp_path, "--approve", "auto", say=no) as (client, asked):
+        said = await text(client, "register_mcp_server", True, **register)
+        assert "is not registered: the user did not allow the call" in said
+        assert len(asked) == 1
+    async with profile(tmp_path, "--approve", "deny") as (client, asked):
+        assert "is not registered" in await text(client, "register_mcp_server", True, **register)
+        assert asked == []
+    assert not (tmp_path / "mcptools").exists()
+
+
+async def approve_in_the_queue(tool: str) -> str:
+    """Approve the waiting call of the server `echo`, as a person at a terminal; what was shown of it."""
+    with anyio.fail_after(60):
+        while True:
+            with opened_approvals(DATA) as approvals:
+                for one in approvals.requests():
+                    if (one.request.server_id, one.request.tool_name) == ("echo", tool):
+                        answerer = Answerer(name="terminal:test", person=True)
+                        approvals.approve(one.request_id, answerer)
+                        return one.request.arguments
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.req("I-082")
+async def test_a_client_that_cannot_ask_leaves_questions_in_the_queue(tmp_path: Path) -> None:
+    async with profile(tmp_path, say=None) as (client, _), anyio.create_task_group() as tasks:
+        tasks.start_soon(approve_in_the_queue, "register_mcp_server")
+        await text(client, "register_mcp_server", server_name="echo", server_params=ECHO)
+        tasks.start_soon(approve_in_the_queue, "echo")
+        assert await cell(client, CALL) == '{"word": "hello"}'
+
+
+async def test_a_call_that_waits_in_the_queue_is_resumed_by_the_same_call(tmp_path: Path) -> None:
+    register = {"server_name": "echo", "server_params": ECHO}
+    async with profile(tmp_path, "--approve", "queue", MOONPOOL_APPROVAL_WAIT_S="0.5") as (client, asked):
+        said = await text(client, "register_mcp_server", True, **register)
+        assert "waits until a person approves echo.register_mcp_server" in said
+        assert "call register_mcp_server again with exactly the same arguments" in said
+        shown = await approve_in_the_queue("register_mcp_server")
+        assert "echo.py" in shown
+        assert "echo" in await text(client, "register_mcp_server", **register)
+        assert asked == []
+
+
+@pytest.mark.req("I-083", "I-092")
+async def test_calls_at_once_take_turns_and_a_cancelled_one_ends(tmp_path: Path) -> None:
+    async with profile(tmp_path, "--approve", "auto") as (client, _):
+        await cell(client, "done = []")
+        async with anyio.create_task_group() as tasks:
+            for number in range(5):
+                tasks.start_soon(cell, client, f"done.append({number}); before = len(done); done.append({number})")
+        pairs = "print(all(done[i] == done[i + 1] for i in range(0, 10, 2)), len(done))"
+        assert await cell(client, pairs) == "True 10"
+        with anyio.move_on_after(1):
+            await cell(client, "kept = 1\nwhile True: pass")
+        assert await cell(client, "print(kept, len(done))") == "1 10"
+        assert "variables of this session are lost" in await cell(client, "import os\nos._exit(3)", failed=True)
+        assert "NameError" in await cell(client, "done", failed=True)
+
+
+@pytest.mark.slow
+@pytest.mark.req("I-083")
+async def test_the_environment_data_has_ipython_and_pictures_come_as_paths(tmp_path: Path) -> None:
+    figure = "%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2, 3]); plt.show()\nprint('drawn')"
+    async with profile(tmp_path, MOONPOOL_ENVIRONMENT="data") as (client, _):
+        assert await cell(client, "x = !echo from a shell\nx[0]") == "'from a shell'"
+        said = await cell(client, figure)
+        listed = re.findall(r"^- \[(\w+)\]\((.+)\)$", said, re.MULTILINE)
+        assert said.startswith("drawn")
+        assert "\n\nGenerated images:\n\n- [" in said
+        assert [Path(path).stem for _, path in listed] == [name for name, _ in listed]
+        assert [Path(path).read_bytes()[:4] for _, path in listed] == [b"\x89PNG"]
+        assert Path(listed[0][1]).parent == tmp_path / "images"
+        assert await cell(client, "await __import__('asyncio').sleep(0, 5)") == "5"
