@@ -14,13 +14,22 @@ import mcp_types as types
 import pytest
 from mcp import Client, StdioServerParameters
 
-from apps import DATA, SERVERS
+from apps import DATA, SERVERS, open_app
 from commands.process import SCRIPT
+from moonpool.core.calls import ApprovalState
 from moonpool.features.approvals.files import opened_approvals
 from moonpool.features.approvals.model import Answerer
+from moonpool.ipybox.mcp_server.tools import IpyboxTools
+from moonpool.ipybox.mcp_server.workspace import Workspace
+from moonpool.pipeline.approval import AutoApprover, ScriptedApprover
+from moonpool.server.mcp.answers import Answer
+from moonpool.server.mcp.client_requests import Bindings
+from moonpool.server.mcp.connection_calls import Caller
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
+
+    from moonpool.pipeline.approval import Approver
 
     Say = Callable[[str], types.ElicitResult]
 
@@ -129,55 +138,88 @@ async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: s
         assert len(asked) == 1
 
 
+@asynccontextmanager
+async def tools_in(workspace: Path, registrar: Approver) -> AsyncGenerator[IpyboxTools]:
+    """The tools of a connection in this process."""
+    async with open_app(packages="any") as app:
+        tools = IpyboxTools(app, Bindings(), registrar, Workspace(root=workspace), {})
+        yield tools
+        await tools.close()
+
+
+async def said(tools: IpyboxTools, name: str, failed: bool = True, **arguments: Any) -> str:
+    answer = await tools.call(name, arguments, Caller(answers={}))
+    assert isinstance(answer, Answer)
+    assert answer.is_error is failed, answer.text
+    return answer.text
+
+
 async def test_bad_calls_say_what_is_wrong_and_change_nothing(tmp_path: Path) -> None:
-    servers = {
+    servers: dict[str, tuple[dict[str, Any], str]] = {
         "a missing variable": ({"command": "x", "env": {"A": "${NOT_SET_HERE}"}}, "NOT_SET_HERE"),
         "a stored secret": ({"command": "x", "env": {"A": "${secret:other}"}}, "secret:other"),
         "a file of the host": ({"command": "x", "args": ["${file:/etc/passwd}"]}, "left out"),
         "leave that it gives itself": ({**ECHO, "moonpool": {"allow": ["*"]}}, "must not have 'moonpool'"),
         "no way to reach it": ({}, "left out"),
-        "a program that is not there": ({"command": "/not/there"}, "/not/there"),
+        "a program that is not there": ({"command": "/not/there"}, "the operator sees why"),
     }
-    cells = {
+    cells: dict[str, tuple[dict[str, Any], str]] = {
         "a syntax error": ({"code": "1 +"}, "SyntaxError"),
         "an exception, after what was printed": ({"code": "print('before'); 1/0"}, "before"),
-        "too long": (
-            {"code": "while True: pass", "timeout": 0.5},
-            "timeout of 0.50s (approval wait excluded)",
-        ),
+        "too long": ({"code": "while True: pass", "timeout": 0.5}, "timeout of 0.50s (approval wait excluded)"),
         "no code": ({"code": ""}, "there is no code"),
         "an unknown argument": ({"code": "1", "cwd": "/"}, "cwd"),
         "a timeout that is none": ({"code": "1", "timeout": "soon"}, "timeout"),
     }
-    packages = {"git+https://example.org/x.git": "", "--index-url http://x": "", "../x": "", "six @ file:///x": ""}
-    async with profile(tmp_path) as (client, asked):
-        await cell(client, "kept = 7")
+    registrar = ScriptedApprover([ApprovalState.APPROVED])
+    async with tools_in(tmp_path, registrar) as tools:
+        await said(tools, "execute_ipython_cell", False, code="kept = 7")
         for name in ("1x", "a-b", "class", "../x", "Upper"):
-            assert "package" in await text(client, "register_mcp_server", True, server_name=name, server_params=ECHO)
+            assert "package" in await said(tools, "register_mcp_server", server_name=name, server_params=ECHO)
         for why, (params, told) in servers.items():
-            said = await text(client, "register_mcp_server", True, server_name="s", server_params=params)
-            assert told in said, (why, said)
-        assert len(asked) == 1  # only about the one that could be started
+            told_by = await said(tools, "register_mcp_server", server_name="s", server_params=params)
+            assert told in told_by, (why, told_by)
+        assert len(registrar.requests) == 1  # only about the one that could be started
         for why, (arguments, told) in cells.items():
-            said = await text(client, "execute_ipython_cell", True, **arguments)
-            assert told in said, (why, said)
-        for package, told in packages.items():
-            said = await text(client, "install_package", True, package_name=package)
-            assert told in said, (package, said)
-        assert await cell(client, "print(kept)") == "7"
+            told_by = await said(tools, "execute_ipython_cell", **arguments)
+            assert told in told_by, (why, told_by)
+        for package in ("git+https://example.org/x.git", "--index-url http://x", "../x", "six @ file:///x"):
+            assert "package_specifier_invalid" in await said(tools, "install_package", package_name=package)
+        assert await said(tools, "execute_ipython_cell", False, code="print(kept)") == "7"
         assert not (tmp_path / "mcptools").exists()
 
 
-async def test_nothing_is_registered_that_a_person_did_not_allow(tmp_path: Path) -> None:
-    register = {"server_name": "echo", "server_params": ECHO}
-    async with profile(tmp_path, "--approve", "auto", say=no) as (client, asked):
-        said = await text(client, "register_mcp_server", True, **register)
-        assert "is not registered: the user did not allow the call" in said
-        assert len(asked) == 1
-    async with profile(tmp_path, "--approve", "deny") as (client, asked):
-        assert "is not registered" in await text(client, "register_mcp_server", True, **register)
-        assert asked == []
-    assert not (tmp_path / "mcptools").exists()
+async def test_nothing_is_started_that_a_person_did_not_allow(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    params = {"command": "/bin/sh", "args": ["-c", f"touch {started}"]}
+    for state in (ApprovalState.REJECTED, ApprovalState.EXPIRED):
+        registrar = ScriptedApprover([state])
+        async with tools_in(tmp_path, registrar) as tools:
+            told_by = await said(tools, "register_mcp_server", server_name="sh", server_params=params)
+            assert "is not registered" in told_by
+            assert registrar.requests[0].human_only
+            assert str(started) in registrar.requests[0].arguments
+    async with tools_in(tmp_path, AutoApprover()) as tools:
+        assert "wants a person" in await said(tools, "register_mcp_server", server_name="sh", server_params=params)
+    assert not started.exists()
+
+
+async def test_links_and_hidden_files_of_the_workspace_stay_outside(tmp_path: Path) -> None:
+    secret, modules = tmp_path / "secret.py", tmp_path / "gentools"
+    secret.write_text("value = 'secret'", encoding="utf-8")
+    modules.mkdir()
+    (modules / "seen.py").write_text("value = 'seen'", encoding="utf-8")
+    (modules / ".env").write_text("A=b", encoding="utf-8")
+    (modules / "link.py").symlink_to(secret)
+    (modules / "folder").symlink_to(tmp_path)
+    async with tools_in(tmp_path, AutoApprover()) as tools:
+        code = "import os, gentools.seen\nprint(gentools.seen.value, sorted(os.listdir('gentools')))"
+        told_by = await said(tools, "execute_ipython_cell", False, code=code)
+        assert told_by == "seen ['seen.py']"
+        (modules / "seen.py").unlink()
+        assert "ModuleNotFound" in await said(
+            tools, "execute_ipython_cell", code="import gentools.seen as s, gentools.x"
+        )
 
 
 async def approve_in_the_queue(tool: str) -> str:
@@ -193,6 +235,7 @@ async def approve_in_the_queue(tool: str) -> str:
             await asyncio.sleep(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.req("I-082")
 async def test_a_client_that_cannot_ask_leaves_questions_in_the_queue(tmp_path: Path) -> None:
     async with profile(tmp_path, say=None) as (client, _), anyio.create_task_group() as tasks:
@@ -202,18 +245,20 @@ async def test_a_client_that_cannot_ask_leaves_questions_in_the_queue(tmp_path: 
         assert await cell(client, CALL) == '{"word": "hello"}'
 
 
+@pytest.mark.slow
 async def test_a_call_that_waits_in_the_queue_is_resumed_by_the_same_call(tmp_path: Path) -> None:
     register = {"server_name": "echo", "server_params": ECHO}
     async with profile(tmp_path, "--approve", "queue", MOONPOOL_APPROVAL_WAIT_S="0.5") as (client, asked):
-        said = await text(client, "register_mcp_server", True, **register)
-        assert "waits until a person approves echo.register_mcp_server" in said
-        assert "call register_mcp_server again with exactly the same arguments" in said
+        told_by = await text(client, "register_mcp_server", True, **register)
+        assert "waits until a person approves echo.register_mcp_server" in told_by
+        assert "call register_mcp_server again with exactly the same arguments" in told_by
         shown = await approve_in_the_queue("register_mcp_server")
         assert "echo.py" in shown
         assert "echo" in await text(client, "register_mcp_server", **register)
         assert asked == []
 
 
+@pytest.mark.slow
 @pytest.mark.req("I-083", "I-092")
 async def test_calls_at_once_take_turns_and_a_cancelled_one_ends(tmp_path: Path) -> None:
     async with profile(tmp_path, "--approve", "auto") as (client, _):
@@ -236,10 +281,10 @@ async def test_the_environment_data_has_ipython_and_pictures_come_as_paths(tmp_p
     figure = "%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2, 3]); plt.show()\nprint('drawn')"
     async with profile(tmp_path, MOONPOOL_ENVIRONMENT="data") as (client, _):
         assert await cell(client, "x = !echo from a shell\nx[0]") == "'from a shell'"
-        said = await cell(client, figure)
-        listed = re.findall(r"^- \[(\w+)\]\((.+)\)$", said, re.MULTILINE)
-        assert said.startswith("drawn")
-        assert "\n\nGenerated images:\n\n- [" in said
+        told_by = await cell(client, figure)
+        listed = re.findall(r"^- \[(\w+)\]\((.+)\)$", told_by, re.MULTILINE)
+        assert told_by.startswith("drawn")
+        assert "\n\nGenerated images:\n\n- [" in told_by
         assert [Path(path).stem for _, path in listed] == [name for name, _ in listed]
         assert [Path(path).read_bytes()[:4] for _, path in listed] == [b"\x89PNG"]
         assert Path(listed[0][1]).parent == tmp_path / "images"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from secrets import token_hex
@@ -25,6 +26,7 @@ from moonpool.features.approvals.model import REGISTRATION, ApprovalRequest
 from moonpool.ipybox.mcp_apigen import check_name, write_package
 from moonpool.ipybox.registered_servers import registered
 from moonpool.pipeline.shown_arguments import view_of
+from moonpool.upstreams.base import UpstreamError
 from moonpool.wrappers.names import name_manifest
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from moonpool.pipeline.approval import LiveApprovals
     from moonpool.tools.snapshot import ToolSnapshot
 
+_log = logging.getLogger("moonpool.ipybox")
 SOURCE: Final = "an agent's registration"
 _KEYS: Final = frozenset({"command", "args", "env", "cwd", "url", "headers", "type"})
 _REMEDY: Final = "put the server into a configuration file and start with --config FILE"
@@ -77,7 +80,7 @@ class Registration:
     async def register(self, name: str, params: JsonObject, run_id: str, asking: Asking) -> Envelope:
         """Register it; `data` of the envelope is the names of its modules. `run_id` names the registration.
 
-        Raises InputError, ConfigError, RegistrationRefusedError, UpstreamError; then nothing is changed.
+        Raises InputError, ConfigError, RegistrationRefusedError, JournalError; then nothing is changed.
         """
         try:
             check_name(name)
@@ -95,7 +98,11 @@ class Registration:
         await self._record(name, params, run_id, answer, begun)
         if not allowed:
             raise RegistrationRefusedError(name, answer)
-        snapshot = await self.servers.add(config)
+        try:
+            snapshot = await self.servers.add(config)
+        except UpstreamError as error:  # SECURITY: what it says of a server is the operator's; an agent gets the rest
+            _log.warning("%s", error)
+            raise ConfigError(error.for_guest) from None
         names = name_manifest(snapshot.manifest).servers[name]
         await asyncio.to_thread(write_package, snapshot, name, params, self.root)
         return Envelope(
