@@ -93,6 +93,8 @@ def mcp(  # noqa: PLR0913  its options
 ) -> None:
     """Serve MCP on standard input and output: three tools (or one) in front of all configured servers."""
     if profile is not None:
+        if catalog is not None or metrics_listen is not None:
+            raise click.UsageError("--catalog and --metrics-listen do not go with --profile")
         overrides = {"policy": policy, "environment": env, "backend": backend}
         if log_level is not None:
             logging.getLogger("moonpool").setLevel(log_level)
