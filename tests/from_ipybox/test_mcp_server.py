@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import re
 import sys
+import tempfile
+import zipfile
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +27,7 @@ from moonpool.pipeline.approval import AutoApprover, ScriptedApprover
 from moonpool.server.mcp.answers import Answer
 from moonpool.server.mcp.client_requests import Bindings
 from moonpool.server.mcp.connection_calls import Caller
+from run_folder import run_folder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -289,3 +292,24 @@ async def test_the_environment_data_has_ipython_and_pictures_come_as_paths(tmp_p
         assert [Path(path).read_bytes()[:4] for _, path in listed] == [b"\x89PNG"]
         assert Path(listed[0][1]).parent == tmp_path / "images"
         assert await cell(client, "await __import__('asyncio').sleep(0, 5)") == "5"
+
+
+@pytest.mark.slow
+@pytest.mark.req("I-084", "I-085")
+async def test_an_installed_package_stays_through_a_reset(tmp_path: Path) -> None:
+    index = Path(tempfile.mkdtemp(prefix="index-", dir=run_folder()))  # not in /tmp, which a sandbox has for itself
+    project = index / "tinything"
+    project.mkdir()
+    index.chmod(0o755)
+    name, info = "tinything-1.2-py3-none-any.whl", "tinything-1.2.dist-info"
+    with zipfile.ZipFile(project / name, "w") as wheel:
+        wheel.writestr("tinything.py", "size = 'tiny'\n")
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tinything\nVersion: 1.2\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", f"tinything.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+    (project / "index.html").write_text(f'<a href="{name}">{name}</a>', encoding="utf-8")
+    async with profile(tmp_path, MOONPOOL_PACKAGE_INDEX=index.as_uri()) as (client, _):
+        assert await text(client, "install_package", package_name="tinything>=1") == "installed tinything==1.2"
+        for _ in range(2):
+            assert await cell(client, "import tinything\nprint(tinything.size)") == "tiny"
+            await text(client, "reset")
