@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import sys
 import tempfile
@@ -19,8 +20,10 @@ from mcp import Client, StdioServerParameters
 from apps import DATA, SERVERS, open_app
 from commands.process import SCRIPT
 from moonpool.core.calls import ApprovalState
+from moonpool.core.errors import ConfigError
 from moonpool.features.approvals.files import opened_approvals
 from moonpool.features.approvals.model import Answerer
+from moonpool.ipybox.mcp_server.serving import domains_of
 from moonpool.ipybox.mcp_server.tools import IpyboxTools
 from moonpool.ipybox.mcp_server.workspace import Workspace
 from moonpool.pipeline.approval import AutoApprover, ScriptedApprover
@@ -292,6 +295,17 @@ async def test_the_environment_data_has_ipython_and_pictures_come_as_paths(tmp_p
         assert [Path(path).read_bytes()[:4] for _, path in listed] == [b"\x89PNG"]
         assert Path(listed[0][1]).parent == tmp_path / "images"
         assert await cell(client, "await __import__('asyncio').sleep(0, 5)") == "5"
+
+
+@pytest.mark.req("I-087")
+def test_a_sandbox_configuration_names_domains_or_says_why_not(tmp_path: Path) -> None:
+    path, workspace = tmp_path / "sandbox-config.json", Workspace(root=tmp_path)
+    assert domains_of(None, workspace) == domains_of(path, workspace) == ()
+    path.write_text(json.dumps({"network": {"allowedDomains": ["example.org"]}}), encoding="utf-8")
+    assert domains_of(path, workspace) == ("example.org",)
+    path.write_text(json.dumps({"filesystem": {"allowWrite": ["/srv"]}}), encoding="utf-8")
+    with pytest.raises(ConfigError, match="cannot grant '/srv'"):
+        domains_of(path, workspace)
 
 
 @pytest.mark.slow

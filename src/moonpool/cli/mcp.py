@@ -98,8 +98,7 @@ def mcp(  # noqa: PLR0913  its options
         overrides = {"policy": policy, "environment": env, "backend": backend}
         if log_level is not None:
             logging.getLogger("moonpool").setLevel(log_level)
-        network = allowed_network(allow_network)
-        serve_ipybox(config, Approve(approve), workspace or Path(), sandbox_config, network, overrides)
+        serve_ipybox(config, Approve(approve), workspace or Path(), sandbox_config, allow_network, overrides)
         return
     if workspace is not None or sandbox or sandbox_config is not None:
         raise click.UsageError("--workspace, --sandbox and --sandbox-config need --profile ipybox")
@@ -156,13 +155,13 @@ def serve_ipybox(
     choice: Approve,
     folder: Path,
     sandbox_config: Path | None,
-    network: NetworkRules | None,
+    allow_network: tuple[str, ...],
     overrides: Mapping[str, Path | str | None],
 ) -> None:
     """Serve ipybox's tools to one client until it disconnects. Raises MoonpoolError before anything was written."""
     wire = claim_stdio()  # first, so that no upstream and no sandbox ever holds the client's descriptors
     from moonpool.ipybox.mcp_server.serving import (
-        check_sandbox_config,
+        domains_of,
         enter_workspace,
         profile_settings,
         serve_profile,
@@ -171,7 +170,7 @@ def serve_ipybox(
     given = config_path and config_path.absolute()  # as its caller means it, from outside of the workspace
     overrides = {name: one.absolute() if isinstance(one, Path) else one for name, one in overrides.items()}
     workspace = enter_workspace(folder)
-    check_sandbox_config(sandbox_config)
+    network = allowed_network((*allow_network, *domains_of(sandbox_config, workspace)))
     settings, config = profile_settings(os.environ, overrides), read_config(given)
     with stderr_progress() as progress:
         asyncio.run(

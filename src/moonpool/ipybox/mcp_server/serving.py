@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from moonpool.bootstrap import open_default_tenant
-from moonpool.core.errors import ConfigError, InputError
+from moonpool.core.errors import InputError
 from moonpool.features.approvals.files import open_queue
 from moonpool.ipybox.mcp_server.registration import registered_before
 from moonpool.ipybox.mcp_server.tools import IpyboxTools
 from moonpool.ipybox.mcp_server.workspace import Workspace
+from moonpool.ipybox.sandbox_config import allowed_domains
 from moonpool.pipeline.approval import AutoApprover, DenyApprover
 from moonpool.server.mcp.approver import ElicitingApprover
 from moonpool.server.mcp.stdio import serve_tools
@@ -58,13 +59,17 @@ def enter_workspace(folder: Path) -> Workspace:
     return Workspace(root=Path.cwd())
 
 
-def check_sandbox_config(path: Path | None) -> None:
-    """Warn of a file that is missing. Raises ConfigError for one that is there: SECURITY: nothing of it is in force."""
-    if path is None:
-        return
-    if path.is_file():
-        raise ConfigError(f"{path} cannot be applied yet; leave it out and name domains with --allow-network")
-    _log.warning("%s is not there; the default sandbox is used: no network", path)
+def domains_of(sandbox_config: Path | None, workspace: Workspace) -> tuple[str, ...]:
+    """The domains that a settings file of sandbox-runtime lets code reach; none, and a warning, where it is missing.
+
+    Raises ConfigError for what the file would grant or forbid and cannot be.
+    """
+    if sandbox_config is None:
+        return ()
+    if not sandbox_config.exists():
+        _log.warning("%s is not there; the default sandbox is used: no network", sandbox_config)
+        return ()
+    return allowed_domains(sandbox_config, workspace.root)
 
 
 async def serve_profile(  # noqa: PLR0913  what the command line gives
