@@ -23,6 +23,7 @@ from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import ConfigError
 from moonpool.features.approvals.files import opened_approvals
 from moonpool.features.approvals.model import Answerer
+from moonpool.ipybox.mcp_server.definitions import REGISTER
 from moonpool.ipybox.mcp_server.serving import domains_of
 from moonpool.ipybox.mcp_server.tools import IpyboxTools
 from moonpool.ipybox.mcp_server.workspace import Workspace
@@ -30,6 +31,8 @@ from moonpool.pipeline.approval import AutoApprover, ScriptedApprover
 from moonpool.server.mcp.answers import Answer
 from moonpool.server.mcp.client_requests import Bindings
 from moonpool.server.mcp.connection_calls import Caller
+from moonpool.store.journal_reading import read_rows
+from moonpool.store.paths import journal_path
 from run_folder import run_folder
 
 if TYPE_CHECKING:
@@ -198,16 +201,23 @@ async def test_bad_calls_say_what_is_wrong_and_change_nothing(tmp_path: Path) ->
 async def test_nothing_is_started_that_a_person_did_not_allow(tmp_path: Path) -> None:
     started = tmp_path / "started"
     params = {"command": "/bin/sh", "args": ["-c", f"touch {started}"]}
-    for state in (ApprovalState.REJECTED, ApprovalState.EXPIRED):
+    for state in (ApprovalState.REJECTED, ApprovalState.EXPIRED, ApprovalState.APPROVED):
         registrar = ScriptedApprover([state])
         async with tools_in(tmp_path, registrar) as tools:
             told_by = await said(tools, "register_mcp_server", server_name="sh", server_params=params)
-            assert "is not registered" in told_by
+            approved = state is ApprovalState.APPROVED  # then it is started, and is no MCP server
+            assert ("is not registered" in told_by, started.exists()) == (not approved, approved)
             assert registrar.requests[0].human_only
             assert str(started) in registrar.requests[0].arguments
     async with tools_in(tmp_path, AutoApprover()) as tools:
         assert "wants a person" in await said(tools, "register_mcp_server", server_name="sh", server_params=params)
-    assert not started.exists()
+        assert await registrations("sh") == ["REJECTED", "EXPIRED", "APPROVED", "REJECTED"]
+
+
+async def registrations(server_id: str) -> list[str]:
+    """How registrations of this server were answered, as the journal has it."""
+    records = await asyncio.to_thread(lambda: [json.loads(row.body) for row in read_rows(journal_path(DATA))])
+    return [one["approval"] for one in records if (one.get("server_id"), one.get("tool_name")) == (server_id, REGISTER)]
 
 
 async def test_links_and_hidden_files_of_the_workspace_stay_outside(tmp_path: Path) -> None:
