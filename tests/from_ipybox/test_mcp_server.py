@@ -148,10 +148,10 @@ async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: s
 
 
 @asynccontextmanager
-async def tools_in(workspace: Path, registrar: Approver) -> AsyncGenerator[IpyboxTools]:
+async def tools_in(workspace: Path, registrar: Approver, **environ: str) -> AsyncGenerator[IpyboxTools]:
     """The tools of a connection in this process."""
     async with open_app(packages="any") as app:
-        tools = IpyboxTools(app, Bindings(), registrar, Workspace(root=workspace), {})
+        tools = IpyboxTools(app, Bindings(), registrar, Workspace(root=workspace), environ)
         yield tools
         await tools.close()
 
@@ -218,6 +218,21 @@ async def registrations(server_id: str) -> list[str]:
     """How registrations of this server were answered, as the journal has it."""
     records = await asyncio.to_thread(lambda: [json.loads(row.body) for row in read_rows(journal_path(DATA))])
     return [one["approval"] for one in records if (one.get("server_id"), one.get("tool_name")) == (server_id, REGISTER)]
+
+
+@pytest.mark.req("I-043")
+async def test_a_server_that_is_replaced_in_vain_stays_and_its_credential_stays_outside(tmp_path: Path) -> None:
+    registrar = ScriptedApprover([ApprovalState.APPROVED])
+    code = "from mcptools.keeper.environment import run\nprint(run())"
+    async with tools_in(tmp_path, registrar, TOKEN_OF_IT="correct-horse-battery") as tools:
+        params = {**ECHO, "env": {"API_TOKEN": "${TOKEN_OF_IT}"}}
+        await said(tools, "register_mcp_server", False, server_name="keeper", server_params=params)
+        for wrong in ({"command": "/not/there"}, {**ECHO, "env": {"API_TOKEN": "${UNSET}"}}):
+            await said(tools, "register_mcp_server", server_name="keeper", server_params=wrong)
+        told_by = await said(tools, "execute_ipython_cell", False, code=code, max_output_chars=100_000)
+        assert "API_TOKEN" in told_by
+        assert "correct-horse" not in told_by
+        assert "correct-horse" not in str(registrar.requests)
 
 
 async def test_links_and_hidden_files_of_the_workspace_stay_outside(tmp_path: Path) -> None:
