@@ -130,7 +130,7 @@ async def counted(folder: Path, box: CountingBox, *, ttl_s: float) -> AsyncGener
         settings = Settings.load({}, data_dir=folder, manifest_ttl_s=ttl_s)
         drift = DriftRecords(folder, make_redactor(settings, None), MemoryJournal())
         config = parse_config(b'{"mcpServers": {"box": {"command": "x"}}}', source="test", environ={})
-        tool_registry = await open_tool_registry(stack, settings, config, {}, drift)
+        tool_registry = (await open_tool_registry(stack, settings, config, {}, drift)).registry
         tool_registry._upstreams = box  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
         yield tool_registry
 

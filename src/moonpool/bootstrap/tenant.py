@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Never
 
+from moonpool.bootstrap.added_servers import AddedServers
 from moonpool.bootstrap.caller_grants import CallerGrants, local_principal, server_trust
 from moonpool.bootstrap.engine import open_engine
 from moonpool.bootstrap.library import settle_library
@@ -86,6 +87,7 @@ class Tenant:
     policy: Policy
     outcomes: OutcomeStore
     approvals: Approvals
+    added_servers: AddedServers
 
     @property
     def vectors(self) -> VectorMaker | None:
@@ -168,7 +170,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
         redactor = make_redactor(settings, config, tokens)
         recorder = open_recorder(stack, settings, data, redactor, environ, engine.disk_room)
         drift = DriftRecords(data, redactor, journal)
-        tool_registry = await open_tool_registry(
+        tools = await open_tool_registry(
             stack,
             settings,
             config,
@@ -177,6 +179,9 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             handlers=ServerRequests(redactor, journal, expiry_s=settings.approval_expiry_s).handlers_for,
             on_secrets=tokens.set_values,
         )
+        tool_registry, trust = tools.registry, server_trust(config, redactor)
+        added_servers = AddedServers(tools, trust, redactor)
+        _closing(stack, added_servers.close)
         if engine.serving and settings.refresh_s and tool_registry.server_ids:
             stack.push_async_callback(_stop, asyncio.create_task(tool_registry.refresh_every(settings.refresh_s)))
         learned_types = make_learned_types(settings, config, data, redactor)
@@ -207,7 +212,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
         stack.callback(engine.tool_registries.pop, tenant_id)
         grants = CallerGrants(
             settings,
-            server_trust(config, redactor),
+            trust,
             policy,
             approver,
             approvals,
@@ -228,6 +233,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             policy=policy,
             outcomes=OutcomeStore(outcomes_dir(data)),
             approvals=answers,
+            added_servers=added_servers,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moonpool.bootstrap.caller_grants import local_principal
@@ -23,6 +24,7 @@ from moonpool.tools.listing_cache import CachedListing, ManifestCache
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from moonpool.configuration.servers import McpConfig, ServerConfig
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from moonpool.oauth.login import UserAgent
     from moonpool.settings import Settings
     from moonpool.upstreams.base import Upstream
+    from moonpool.upstreams.opening import Upstreams
     from moonpool.upstreams.server_requests import ServerRequestHandlers
 
 
@@ -52,7 +55,8 @@ async def assemble_tools(
     async with AsyncExitStack() as stack:
         data = data_folder(settings, environ)
         drift = DriftRecords(data, make_redactor(settings, config))
-        yield await open_tool_registry(stack, settings, config, environ, drift, handlers=handlers, agent=agent)
+        opened = await open_tool_registry(stack, settings, config, environ, drift, handlers=handlers, agent=agent)
+        yield opened.registry
 
 
 def make_redactor(settings: Settings, config: McpConfig | None, growing: GrowingValues | None = None) -> Redactor:
@@ -124,7 +128,7 @@ async def open_tool_registry(  # noqa: PLR0913  parts of the composition
     handlers: ServerRequestHandlers | Callable[[ServerConfig], ServerRequestHandlers] | None = None,
     agent: UserAgent | None = None,
     on_secrets: Callable[[str, frozenset[str]], None] | None = None,
-) -> ToolRegistry:
+) -> OpenTools:
     """`on_secrets` gets a server id and its tokens before they are sent anywhere."""
     from moonpool.configuration.servers import McpConfig, resolved_key  # noqa: PLC0415
 
@@ -133,7 +137,7 @@ async def open_tool_registry(  # noqa: PLR0913  parts of the composition
     keys = {server.server_id: resolved_key(server) for server in servers}
     shown = {server.server_id for server in servers if server.instructions}
     cache = _Cache(ManifestCache(manifest_dir(data)))
-    source = _NoUpstreams()
+    source = ServerSource()
     boxes: list[ToolRegistry] = []
     tokens = GrowingValues()
     known = make_known_values(config, tokens)
@@ -143,28 +147,34 @@ async def open_tool_registry(  # noqa: PLR0913  parts of the composition
         if on_secrets is not None:
             on_secrets(server_id, values)
 
-    if config is not None and keys:
+    @asynccontextmanager
+    async def opened(config: McpConfig, eras: Mapping[str, str]) -> AsyncGenerator[Upstreams]:
+        """The upstreams of a configuration, and their credentials."""
         from moonpool.upstreams import open_upstreams  # noqa: PLC0415
 
-        credentials: dict[str, Credentials] = {}
-        if any(server.url for server in servers):
-            from moonpool.bootstrap.logins import make_credentials, open_logins  # noqa: PLC0415  with all of OAuth
+        async with AsyncExitStack() as parts:
+            credentials: dict[str, Credentials] = {}
+            if any(server.url for server in config.servers):
+                from moonpool.bootstrap.logins import make_credentials, open_logins  # noqa: PLC0415  with all of OAuth
 
-            credentials = make_credentials(config, open_logins(data, environ), agent=agent, on_secrets=learn)
-        for one in credentials.values():
-            stack.push_async_callback(one.close)
-        eras = await asyncio.to_thread(_known_versions, keys, cache)
-        source = await stack.enter_async_context(
-            open_upstreams(
-                config,
-                environ=environ,
-                known_versions=eras,
-                on_listing_changed=lambda server_id: boxes[0].refresh_soon(server_id) if boxes else None,
-                on_change=lambda change: boxes[0].changes.heard(change) if boxes else None,
-                handlers=handlers,
-                credentials=credentials,
+                credentials = make_credentials(config, open_logins(data, environ), agent=agent, on_secrets=learn)
+            for one in credentials.values():
+                parts.push_async_callback(one.close)
+            yield await parts.enter_async_context(
+                open_upstreams(
+                    config,
+                    environ=environ,
+                    known_versions=eras,
+                    on_listing_changed=lambda server_id: boxes[0].refresh_soon(server_id) if boxes else None,
+                    on_change=lambda change: boxes[0].changes.heard(change) if boxes else None,
+                    handlers=handlers,
+                    credentials=credentials,
+                )
             )
-        )
+
+    if config is not None and keys:
+        eras = await asyncio.to_thread(_known_versions, keys, cache)
+        source.put(await stack.enter_async_context(opened(config, eras)))
     tool_registry = ToolRegistry(
         keys,
         source,
@@ -188,7 +198,7 @@ async def open_tool_registry(  # noqa: PLR0913  parts of the composition
     )
     boxes.append(tool_registry)
     stack.push_async_callback(tool_registry.close)
-    return tool_registry
+    return OpenTools(registry=tool_registry, source=source, open_upstreams=lambda more: opened(more, {}), learn=learn)
 
 
 def _known_versions(keys: Mapping[str, str], cache: _Cache) -> dict[str, str]:
@@ -197,12 +207,28 @@ def _known_versions(keys: Mapping[str, str], cache: _Cache) -> dict[str, str]:
     return {server_id: cached.era for server_id, cached in found.items() if cached is not None and cached.era}
 
 
-class _NoUpstreams:
-    """No server is configured."""
+class ServerSource:
+    """The upstreams of a configuration, and of servers that came later."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, Upstream] = {}
+
+    def put(self, upstreams: Upstreams) -> None:
+        """Take these in, in place of those with the same ids."""
+        self._by_id.update({server_id: one for server_id in upstreams.ids if (one := upstreams.get(server_id))})
 
     def get(self, server_id: str) -> Upstream | None:
-        del server_id
-        return None
+        return self._by_id.get(server_id)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenTools:
+    """A tool registry, and what takes in more servers."""
+
+    registry: ToolRegistry
+    source: ServerSource
+    open_upstreams: Callable[[McpConfig], AbstractAsyncContextManager[Upstreams]]
+    learn: Callable[[str, frozenset[str]], None]  # server id, values that are secret from now on
 
 
 class _Cache:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
@@ -61,6 +62,19 @@ if TYPE_CHECKING:
 )
 @click.option("--backend", metavar="NAME", help="Sandbox: zygote or bubblewrap.")
 @allow_network_option
+@click.option(
+    "--profile",
+    type=click.Choice(["ipybox"]),
+    help="Offer ipybox's four tools instead, with an IPython kernel. The options below are for it.",
+)
+@click.option("--workspace", type=Path, metavar="DIR", help="The folder to work in. Default: the current directory.")
+@click.option("--sandbox", is_flag=True, help="Taken for ipybox's sake: code always runs in a sandbox.")
+@click.option("--sandbox-config", type=Path, metavar="FILE", help="The sandbox's rules, as ipybox reads them.")
+@click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]), hidden=True)
+@click.option("--tool-server-host", "_1", hidden=True, expose_value=False)
+@click.option("--tool-server-port", "_2", type=int, hidden=True, expose_value=False)
+@click.option("--kernel-gateway-host", "_3", hidden=True, expose_value=False)
+@click.option("--kernel-gateway-port", "_4", type=int, hidden=True, expose_value=False)
 def mcp(  # noqa: PLR0913  its options
     *,
     config: Path | None,
@@ -71,8 +85,23 @@ def mcp(  # noqa: PLR0913  its options
     metrics_listen: str | None,
     backend: str | None,
     allow_network: tuple[str, ...],
+    profile: str | None,
+    workspace: Path | None,
+    sandbox: bool,
+    sandbox_config: Path | None,
+    log_level: str | None,
 ) -> None:
     """Serve MCP on standard input and output: three tools (or one) in front of all configured servers."""
+    if profile is not None:
+        if catalog is not None or metrics_listen is not None:
+            raise click.UsageError("--catalog and --metrics-listen do not go with --profile")
+        overrides = {"policy": policy, "environment": env, "backend": backend}
+        if log_level is not None:
+            logging.getLogger("moonpool").setLevel(log_level)
+        serve_ipybox(config, Approve(approve), workspace or Path(), sandbox_config, allow_network, overrides)
+        return
+    if workspace is not None or sandbox or sandbox_config is not None:
+        raise click.UsageError("--workspace, --sandbox and --sandbox-config need --profile ipybox")
     asyncio.run(
         serve_stdio(
             config,
@@ -119,6 +148,44 @@ async def serve_stdio(
                 await stack.enter_async_context(telling_missing_tools(app.tool_registry, _report))
                 bindings = approver.bindings if isinstance(approver, ElicitingApprover) else None
                 await serve(app, wire=wire, bindings=bindings)
+
+
+def serve_ipybox(
+    config_path: Path | None,
+    choice: Approve,
+    folder: Path,
+    sandbox_config: Path | None,
+    allow_network: tuple[str, ...],
+    overrides: Mapping[str, Path | str | None],
+) -> None:
+    """Serve ipybox's tools to one client until it disconnects. Raises MoonpoolError before anything was written."""
+    wire = claim_stdio()  # first, so that no upstream and no sandbox ever holds the client's descriptors
+    from moonpool.ipybox.mcp_server.serving import (
+        domains_of,
+        enter_workspace,
+        profile_settings,
+        serve_profile,
+    )
+
+    given = config_path and config_path.absolute()  # as its caller means it, from outside of the workspace
+    overrides = {name: one.absolute() if isinstance(one, Path) else one for name, one in overrides.items()}
+    workspace = enter_workspace(folder)
+    network = allowed_network((*allow_network, *domains_of(sandbox_config, workspace)))
+    settings, config = profile_settings(os.environ, overrides), read_config(given)
+    with stderr_progress() as progress:
+        asyncio.run(
+            serve_profile(
+                wire,
+                settings,
+                config,
+                workspace,
+                approve=choice,
+                network=network,
+                data=data_folder(settings),
+                report=_report,
+                progress=progress,
+            )
+        )
 
 
 async def settings_of_service(overrides: Mapping[str, Path | str | None]) -> Settings:

@@ -157,6 +157,31 @@ class ToolRegistry:
             await self._ask(one)
         return await self._renew()
 
+    async def add(self, server_id: str, key: str, listing: ServerListing) -> ToolSnapshot:
+        """Take in one more server, or another in place of one, with the tools that it has just listed.
+
+        The upstream source knows it already.
+        """
+        await self.snapshot()  # whose first making loads all others
+        cleaned = await asyncio.to_thread(self._cleaned, listing)
+        async with self._asking[server_id]:
+            self.expect(server_id, key)
+            self._left_out = {name: error for name, error in self._left_out.items() if name != server_id}
+            self._unverified.discard(server_id)
+            self._problems.pop(server_id, None)
+            self._listings[server_id] = cleaned
+        return await self._renew()
+
+    def expect(self, server_id: str, key: str) -> None:
+        """One more server, whose tools the first snapshot loads."""
+        self._keys[server_id] = key
+        self._watch.watch(server_id, key)
+
+    def leave_out(self, server_id: str, error: ServerLeftOutError) -> None:
+        """One more server whose entry cannot be used. Before the first snapshot."""
+        self._left_out = {**self._left_out, server_id: error}
+        self._problems[server_id] = error
+
     async def relist(self, server_id: str) -> MoonpoolError | None:
         """Ask a server whose tools could not be listed once more, for all who wait together; why it failed again.
 

@@ -118,7 +118,7 @@ class KernelSession:
                         yield _request(event)
                     case Result():
                         self._check(event, timeout)
-                        if shown := _shown(event):
+                        if shown := shown_text(event):
                             yield shown
                         yield await self._result(event, text)
                     case _:
@@ -155,7 +155,7 @@ class KernelSession:
     async def _result(self, result: Result, text: _Text) -> ExecutionResult:
         pictures = [(one.data, _SUFFIXES[one.mime]) for one in result.displays if one.mime in _SUFFIXES]
         images = await asyncio.to_thread(self._save, pictures) if pictures else []
-        return ExecutionResult(text=(text.of(result) + _shown(result)).strip() or None, images=images)
+        return ExecutionResult(text=(text.of(result) + shown_text(result)).strip() or None, images=images)
 
     def _save(self, pictures: list[tuple[bytes, str]]) -> list[Path]:
         self._images_dir.mkdir(parents=True, exist_ok=True)
@@ -183,7 +183,7 @@ async def _next(stream: object, cancelled: asyncio.Event) -> object:
         await asyncio.gather(reading, waiting, return_exceptions=True)
 
 
-def _shown(result: Result) -> str:
+def shown_text(result: Result) -> str:
     """The values that the code showed, as text, the last expression's last."""
     texts = [one.forms["text/plain"] for one in result.displays if "text/plain" in one.forms]
     if result.text and (not texts or texts[-1] != result.text):

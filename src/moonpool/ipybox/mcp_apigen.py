@@ -54,13 +54,13 @@ async def generate_mcp_sources(
     its `run` is awaited. Raises ValueError for a name that cannot be a package, InputError, and ConfigError when the
     server cannot be reached.
     """
-    _check_name(server_name)
+    check_name(server_name)
     options = _OneServer(servers={server_name: server_params}, apart=object())
     session = SessionHandle(options, EventTypes(object, object), lambda: in_a_thread)
     try:
         snapshot = await session.call(lambda hosted: _listed(hosted, server_name)).wait()
         names = name_manifest(snapshot.manifest).servers[server_name]
-        await asyncio.to_thread(_write, snapshot, server_name, server_params, root_dir, async_api=async_api)
+        await asyncio.to_thread(write_package, snapshot, server_name, server_params, root_dir, async_api=async_api)
     finally:
         if (closing := session.close()) is not None:
             await closing.wait()
@@ -79,14 +79,21 @@ async def _listed(hosted: HostedSession, server_name: str) -> ToolSnapshot:
     return snapshot
 
 
-def _check_name(name: str) -> None:
+def check_name(name: str) -> None:
+    """Raise ValueError for a name that cannot be a package's."""
     if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
         raise ValueError(f"{name!r} cannot be the name of a package; use letters, digits and _, with a letter first")
     if (module := name_server_modules([name])[name]) != name:
         raise ValueError(f"code would import the package {name!r} as {module!r}; call it {module!r}")
 
 
-def _write(snapshot: ToolSnapshot, name: str, params: Mapping[str, Any], root: Path, *, async_api: bool) -> None:
+def write_package(
+    snapshot: ToolSnapshot, name: str, params: Mapping[str, Any], root: Path, *, async_api: bool = False
+) -> None:
+    """Write a server's package into `root`, in place of what has its name, and keep what reaches the server.
+
+    Raises InputError. Blocking.
+    """
     target, own = root / name, secrets.token_hex(8)
     building, before = root / f".{name}-{own}", root / f".{name}-{own}-before"
     try:

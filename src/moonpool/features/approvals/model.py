@@ -34,6 +34,8 @@ WHOLE_CHARS_MAX: Final = 600_000
 """Of what a person can read whole: any plan, most arguments. What is longer is shown cut, and kept nowhere."""
 PLAN: Final = "plan"
 """The name in place of a tool's where a whole plan is asked about."""
+REGISTRATION: Final = "register_mcp_server"
+"""The name in place of a tool's where the registration of a server is asked about."""
 QUEUE: Final = "application:queue"
 """Who refused, in the journal, where no person did."""
 GRANT_S_MAX: Final = 90 * 86_400.0
@@ -92,6 +94,11 @@ class ApprovalRequest:
     def is_plan(self) -> bool:
         """Whether it is about a whole plan. A tool of the same name has a digest."""
         return self.tool_name == PLAN and not self.tool_digest
+
+    @property
+    def is_registration(self) -> bool:
+        """Whether it is about a new server. A tool of the same name has a digest."""
+        return self.tool_name == REGISTRATION and not self.tool_digest
 
     @property
     def place(self) -> str:

@@ -76,6 +76,10 @@ class DriftWatch:
         self._kept: dict[str, Accepted] = {}  # where the book cannot be written
         self._stamps: dict[str, object] = {}
 
+    def watch(self, server_id: str, key: str) -> None:
+        """Watch one more server, or another in place of one."""
+        self._keys[server_id] = key
+
     async def review(self, listings: Mapping[str, ServerListing]) -> DriftState:
         """Compare `listings` with what was accepted, and remember what is accepted now."""
         state, news = await asyncio.to_thread(self._review, listings)

@@ -32,13 +32,14 @@ class ApprovalPendingError(MoonpoolError):
     fault = Fault.CALLER
     retryable = True
 
-    def __init__(self, waiting: Sequence[ApprovalRequest]) -> None:
+    def __init__(self, waiting: Sequence[ApprovalRequest], tool: str) -> None:
+        """`tool` is the one whose call waits."""
         named = [f"{_name(one)} (request {one.request_id[:_ID_CHARS]})" for one in waiting[:_SHOWN_MAX]]
         more = f" and {len(waiting) - _SHOWN_MAX} more" if len(waiting) > _SHOWN_MAX else ""
         what = f"{', '.join(named)}{more}" if named else "a tool call"
         super().__init__(
             f"the code waits until a person approves {what}; tell your user, who answers with `moonpool approvals` on "
-            "this machine, then call execute_code again with exactly the same arguments: it continues where it waits "
+            f"this machine, then call {tool} again with exactly the same arguments: it continues where it waits "
             "and is not run twice"
         )
 

@@ -96,6 +96,12 @@ def _question_text(request: ApprovalRequest) -> str:
     more = f"\n{_NOT_ALL}" if request.cut else ""
     if request.is_plan:
         return f"Approve the whole plan? {on_one_line(request.reason)}.\n{request.arguments}{more}"
+    if request.is_registration:
+        name = on_one_line(clip(request.server_id, _NAME_CHARS_MAX))
+        return (
+            f"The agent wants to register the MCP server {name}: {on_one_line(request.reason)}.\n"
+            f"Parameters: {clip(request.arguments, ARGUMENTS_CHARS_MAX)}{more}"
+        )
     name = on_one_line(clip(f"{request.server_id}.{shown_name(request.tool_name)}", _NAME_CHARS_MAX))
     line = f" in line {request.code_line}" if request.code_line else ""
     place = f"Server: {on_one_line(request.place)}.\n" if request.place else ""

@@ -101,6 +101,16 @@ class Bindings:
         return None if binding is None else binding.asker
 
     @contextmanager
+    def asking(self, run_id: str, asker: RequestResponder | None) -> Generator[None]:
+        """Questions about `run_id`, which is no execution, go to `asker` inside the block."""
+        if asker is not None:
+            self._askers[run_id] = asker
+        try:
+            yield
+        finally:
+            self._askers.pop(run_id, None)
+
+    @contextmanager
     def binding(self, call: ParkedCall, asker: RequestResponder | None) -> Generator[None]:
         """Executions that start inside the block, with a grant from `caller_grant`, belong to `call`
         and ask `asker`.

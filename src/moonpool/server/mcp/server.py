@@ -11,7 +11,7 @@ import asyncio
 import base64
 import logging
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 import mcp_types as types
 from mcp.server import Server
@@ -26,6 +26,7 @@ from moonpool.core.version import VERSION
 from moonpool.engine.files.errors import FileMissingError, FileTransferError
 from moonpool.engine.request_state import RequestStateError
 from moonpool.server.mcp.client_requests import LeavingAsker, SendingAsker
+from moonpool.server.mcp.connection_calls import Caller, InputNeeded
 from moonpool.server.mcp.definitions import (
     DEFINITIONS,
     EXECUTE,
@@ -35,19 +36,19 @@ from moonpool.server.mcp.definitions import (
 from moonpool.server.mcp.input_rounds import SEALED_FROM, abilities, input_required, sender
 from moonpool.server.mcp.progress import OutputProgress
 from moonpool.server.mcp.resources import TEMPLATE
-from moonpool.server.mcp.tools import Caller, InputNeeded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
-    from moonpool.core.json import JsonObject
+    from moonpool.core.json import JsonObject, JsonValue
     from moonpool.engine.pending_calls import ParkedCall
     from moonpool.pipeline.request_responder import RequestResponder
     from moonpool.server.mcp.answers import Answer
     from moonpool.server.mcp.progress import Report
-    from moonpool.server.mcp.tools import CodeTools
+    from moonpool.server.mcp.resources import McpResources
+    from moonpool.server.mcp.tool_set import Offer
 
     Context = ServerRequestContext[Any, Any]
 
@@ -61,21 +62,49 @@ _RESOURCE_NOT_FOUND: Final = -32002  # removed in 2026-07-28
 _log = logging.getLogger(__name__)
 
 
-def build_server(tools: CodeTools) -> Server[Any]:
+class ServedTools(Protocol):
+    """The tools of one connection, as their server sees them. What every profile of `moonpool mcp` has."""
+
+    @property
+    def offer(self) -> Offer: ...
+    @property
+    def resources(self) -> McpResources | None:
+        """Files as resources; None: the profile has neither these nor a prompt."""
+        ...
+
+    def list_tools(self) -> list[JsonObject]: ...
+    def prepare(self) -> None:
+        """Begin in the background what the first call would wait for."""
+        ...
+
+    async def call(self, name: str, arguments: Mapping[str, JsonValue], caller: Caller, /) -> Answer | InputNeeded: ...
+    async def instructions(self) -> str: ...
+    def instructions_now(self) -> str: ...
+    def leave(self) -> int: ...
+    async def wait_spared(self) -> None: ...
+    async def close(self) -> None: ...
+
+
+def build_server(tools: ServedTools) -> Server[Any]:
     """The server of one connection."""
     handlers = _Handlers(tools)
+    more: dict[str, Any] = {}
+    if tools.resources is not None:
+        more = {
+            "on_list_prompts": handlers.list_prompts,
+            "on_get_prompt": handlers.get_prompt,
+            "on_list_resources": handlers.list_resources,
+            "on_list_resource_templates": handlers.list_resource_templates,
+            "on_read_resource": handlers.read_resource,
+        }
     server: Server[Any] = Server(
         NAME,
         version=VERSION,
         title="Moonpool",
         on_list_tools=handlers.list_tools,
         on_call_tool=handlers.call_tool,
-        on_list_prompts=handlers.list_prompts,
-        on_get_prompt=handlers.get_prompt,
-        on_list_resources=handlers.list_resources,
-        on_list_resource_templates=handlers.list_resource_templates,
-        on_read_resource=handlers.read_resource,
-        get_tool_input_schema=_input_schema,
+        get_tool_input_schema=handlers.input_schema,
+        **more,
         cache_hints={
             "tools/list": CacheHint(ttl_ms=_UNTIL_RESTART_MS, scope="public"),
             "prompts/list": CacheHint(ttl_ms=_UNTIL_RESTART_MS, scope="public"),
@@ -88,9 +117,14 @@ def build_server(tools: CodeTools) -> Server[Any]:
 class _Handlers:
     """The handlers, one method per request."""
 
-    def __init__(self, tools: CodeTools) -> None:
+    def __init__(self, tools: ServedTools) -> None:
         self._tools = tools
         self._turn = asyncio.Lock()
+
+    @property
+    def _resources(self) -> McpResources:
+        assert self._tools.resources is not None
+        return self._tools.resources
 
     async def list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         _refuse_cursor(params)
@@ -100,15 +134,14 @@ class _Handlers:
     async def call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
     ) -> types.CallToolResult | types.InputRequiredResult:
-        names = self._tools.offer.names
-        if params.name not in names:
+        if params.name not in self._tools.offer.names:
             raise MCPError(
-                types.INVALID_PARAMS, f"Unknown tool: {one_line(params.name, 100)}; {_hint(params.name, names)}"
+                types.INVALID_PARAMS, f"Unknown tool: {one_line(params.name, 100)}; {self._hint(params.name)}"
             )
         modern = ctx.protocol_version >= SEALED_FROM
         async with AsyncExitStack() as stack:
             progress = None
-            if params.name == EXECUTE and _wants_progress(ctx.params):
+            if params.name == self._tools.offer.runs and _wants_progress(ctx.params):
                 progress = OutputProgress(_report(ctx))
                 await stack.enter_async_context(progress.reporting())
             caller = Caller(
@@ -147,7 +180,7 @@ class _Handlers:
         return types.ListResourcesResult(
             resources=[
                 types.Resource(uri=uri, name=file.name, mime_type=file.mime, size=file.size)
-                for uri, file in self._tools.resources.listed()
+                for uri, file in self._resources.listed()
             ]
         )
 
@@ -163,7 +196,7 @@ class _Handlers:
 
     async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         try:
-            read = await self._tools.resources.read(params.uri)
+            read = await self._resources.read(params.uri)
         except FileTransferError as error:
             modern = ctx.protocol_version >= SEALED_FROM
             missing = isinstance(error, FileMissingError) and not modern
@@ -177,6 +210,20 @@ class _Handlers:
         return types.ReadResourceResult(
             contents=[types.BlobResourceContents(uri=read.uri, mime_type=read.mime, blob=blob)]
         )
+
+    def input_schema(self, name: str) -> Mapping[str, Any] | None:
+        """What a tool takes; None if it is not offered."""
+        schema = next((tool.get("inputSchema") for tool in self._tools.offer.tools if tool["name"] == name), None)
+        return schema if isinstance(schema, dict) else None
+
+    def _hint(self, name: str) -> str:
+        """Advice after a call of a tool that is not offered."""
+        offer = self._tools.offer
+        if name in DEFINITIONS and offer.runs == EXECUTE:
+            return f"here code finds tools, with client.catalog; use {EXECUTE}"
+        if near := near_names([name], offer.names):
+            return f"did you mean {near[0]}?"
+        return f"upstream tools are called from code; use {offer.runs}"
 
     def _asker(self, ctx: Context, call: ParkedCall) -> RequestResponder:
         """The asker for this client's user and model: by a request, or in the answer of the call."""
@@ -232,24 +279,9 @@ def _tool_result(answer: Answer, version: str) -> types.CallToolResult:
     )
 
 
-def _hint(name: str, offered: Sequence[str]) -> str:
-    """Advice after a call of a tool that is not offered."""
-    if name in DEFINITIONS:
-        return f"here code finds tools, with client.catalog; use {EXECUTE}"
-    if near := near_names([name], offered):
-        return f"did you mean {near[0]}?"
-    return f"upstream tools are called from code; use {EXECUTE}"
-
-
 def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:
     if params is not None and params.cursor is not None:
         raise MCPError(types.INVALID_PARAMS, "Invalid cursor: there is one page, and none was given out")
-
-
-def _input_schema(name: str) -> Mapping[str, Any] | None:
-    definition = DEFINITIONS.get(name)
-    schema = definition.input_schema if definition is not None else None
-    return schema if isinstance(schema, dict) else None
 
 
 def _wants_progress(params: Mapping[str, Any] | None) -> bool:

@@ -66,12 +66,12 @@ class McpSessions:
         if name is None:
             session = self._runtime.session(caller_grant, final=True)
             try:
-                return await _interruptible(session, request, at_once=True)
+                return await interruptible(session, request, at_once=True)
             finally:
                 self._close_soon(session)
         entry = self._named.get(name) or self._open(name, caller_grant)
         async with self._in_use(name, entry):
-            return await _interruptible(entry.session, request, at_once=False)
+            return await interruptible(entry.session, request, at_once=False)
 
     def has(self, name: str) -> bool:
         """Whether there is a session of this name."""
@@ -130,7 +130,7 @@ class McpSessions:
         closing.add_done_callback(self._closing.discard)
 
 
-async def _interruptible(session: Session, request: CodeRequest, *, at_once: bool) -> Envelope:
+async def interruptible(session: Session, request: CodeRequest, *, at_once: bool) -> Envelope:
     """Run; when cancelled, end the code and return only after its end was recorded."""
     running = asyncio.ensure_future(session.execute(request))
     try:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
     from moonpool.server.mcp.protocol_gate import Gate
+    from moonpool.server.mcp.server import ServedTools
 
 EOF_GRACE_S: Final = 5.0
 """Enough for a first sandbox on a busy machine. SIGTERM, which the SDKs send after 2 s, ends it sooner."""
@@ -75,12 +76,15 @@ async def serve(app: ServedApp, *, wire: StdioWire | None = None, bindings: Bind
     """Serve one client until it disconnects. `bindings` are those of the approver that `app` was assembled with, if
     any.
     """
+    await serve_tools(CodeTools(app, bindings or Bindings()), wire or claim_stdio())
+
+
+async def serve_tools(tools: ServedTools, wire: StdioWire) -> None:
+    """Serve these tools to one client until it disconnects; then they are closed."""
     from moonpool.server.mcp.protocol_gate import Gate  # noqa: PLC0415  importing the SDK takes a second
     from moonpool.server.mcp.server import build_server  # noqa: PLC0415
 
-    wire = wire or claim_stdio()
     stop, deaf = asyncio.Event(), asyncio.Event()
-    tools = CodeTools(app, bindings or Bindings())
     server = build_server(tools)
     reader, writer = LineReader(wire.read_fd), LineWriter(wire.write_fd, on_broken=deaf.set)
     to_server, from_gate = anyio.create_memory_object_stream["SessionMessage"](_WAITING_MESSAGES_MAX)
@@ -141,7 +145,7 @@ async def _take_lines(
     reader: LineReader,
     ends: _Ends,
     to_server: MemoryObjectSendStream[SessionMessage],
-    tools: CodeTools,
+    tools: ServedTools,
 ) -> None:
     """Feed the gate until the client disconnects; then give requests in flight a moment to end, and end the server."""
     async with to_server:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from moonpool.catalog.filters import only_tools
@@ -16,13 +16,12 @@ from moonpool.catalog.levels import definitions_if_few
 from moonpool.catalog.render import hit_lines, one_line
 from moonpool.core.errors import InputError, MoonpoolError
 from moonpool.core.json import digest_json
-from moonpool.engine.pending_calls import ParkedCalls
 from moonpool.engine.request_state import RequestStateError
 from moonpool.features.usage.context_usage import ContextUsage
 from moonpool.server.mcp.answers import Answer, execution_answer, problem_answer, text_answer
-from moonpool.server.mcp.approval_pending import ApprovalPendingError
 from moonpool.server.mcp.arguments import DefinitionRequest, ExecuteRequest, SearchRequest, read_arguments
 from moonpool.server.mcp.catalogs import CurrentCatalog
+from moonpool.server.mcp.connection_calls import Caller, CallingApp, ConnectionCalls, InputNeeded
 from moonpool.server.mcp.context_usage import own_tools_text
 from moonpool.server.mcp.definitions import EXECUTE, SEARCH
 from moonpool.server.mcp.instructions import instructions
@@ -32,32 +31,24 @@ from moonpool.server.mcp.sessions import McpSessions
 from moonpool.server.mcp.tool_set import offer_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     from moonpool.catalog.catalog import Catalog
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject, JsonValue
-    from moonpool.engine.pending_calls import Listener, OpenQuestion, ParkedCall
+    from moonpool.engine.pending_calls import ParkedCall
     from moonpool.engine.sessions import Runtime
     from moonpool.engine.tool_registry import ToolRegistry
-    from moonpool.features.approvals.model import ApprovalRequest
     from moonpool.features.learned_types.service import LearnedTypes
-    from moonpool.pipeline.caller_grant import CallerGrant
-    from moonpool.pipeline.request_responder import RequestResponder
     from moonpool.server.mcp.catalogs import Vectors
     from moonpool.server.mcp.client_requests import Bindings
-    from moonpool.settings import Settings
 
 ANSWER_CHARS_MAX: Final = 8 * 1024**2
-OUTCOME_KEPT_S: Final = 600.0
-"""How long after its questions have ended a call can still be resumed."""
 
 
-class ServedApp(Protocol):
+class ServedApp(CallingApp, Protocol):
     """What the MCP server needs of the application (`moonpool.bootstrap.Tenant`)."""
 
-    @property
-    def settings(self) -> Settings: ...
     @property
     def runtime(self) -> Runtime: ...
     @property
@@ -65,33 +56,7 @@ class ServedApp(Protocol):
     @property
     def learned_types(self) -> LearnedTypes: ...
     @property
-    def caller_grant(self) -> CallerGrant: ...
-    @property
     def vectors(self) -> Vectors | None: ...
-
-    async def keep_outcome(self, envelope: Envelope, /) -> None:
-        """Keep the outcome of an execution whose caller has disconnected."""
-        ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Caller:
-    """The client's side of one request to execute code."""
-
-    listener: Listener | None = None  # hears output and progress while this request waits
-    asker: Callable[[ParkedCall], RequestResponder | None] = lambda _: (
-        None
-    )  # the client that a call started by this request may ask
-    state: str | None = None  # of the call that this request resumes
-    answers: Mapping[str, JsonValue]  # to the call's questions
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InputNeeded:
-    """Questions that the call needs answered to continue."""
-
-    questions: tuple[OpenQuestion, ...]
-    state: str
 
 
 class CodeTools:
@@ -102,14 +67,8 @@ class CodeTools:
         self._caller_grant = bindings.caller_grant(app.caller_grant)
         settings = app.settings
         self.offer = offer_of(settings.catalog, settings.environment)
-        self._calls = ParkedCalls(
-            owner=app.caller_grant.principal,
-            kept_s=settings.approval_expiry_s + OUTCOME_KEPT_S,
-            parked_max=settings.parked_runs_max,
-            keep=app.keep_outcome,
-        )
+        self._calls = ConnectionCalls(app, bindings, self._caller_grant.waiting)
         self._runtime, self._tool_registry, self._learned_types = app.runtime, app.tool_registry, app.learned_types
-        self._patience_s = settings.approval_wait_s
         self._definitions_shown = False
         self.disclosure = ContextUsage(app.runtime.tokens, app.runtime.journal, app.caller_grant.principal)
         searched = SEARCH in self.offer.names
@@ -134,7 +93,7 @@ class CodeTools:
         """The client has disconnected; returns how many executions continue because they wait in the queue of
         approvals.
         """
-        return self._calls.leave(lambda call: bool(self._waiting(call)))
+        return self._calls.leave()
 
     async def wait_spared(self) -> None:
         """Wait until those executions have ended."""
@@ -225,28 +184,8 @@ class CodeTools:
         if request.preview and caller.state is None:
             return await self._previews.answer(request.code)
         key = digest_json(dict(arguments))
-        if caller.state is not None:
-            call = self._calls.resume(caller.state, key, caller.answers)
-        elif (call := self._calls.repeated(key)) is None:
-            call = self._calls.start(key, lambda call: self._work(request, call, caller))
-        with call.heard_by(caller.listener):
-            outcome = await call.outcome(self._patience_s, lambda: self._waits_elsewhere(call))
-        if outcome is None:
-            raise ApprovalPendingError(self._waiting(call))
-        if isinstance(outcome, tuple):
-            return InputNeeded(questions=outcome, state=self._calls.state_of(call, outcome))
-        return execution_answer(outcome, request.session)
-
-    def _waiting(self, call: ParkedCall) -> list[ApprovalRequest]:
-        return [one for run_id in call.run_ids for one in self._caller_grant.waiting(run_id)]
-
-    def _waits_elsewhere(self, call: ParkedCall) -> bool:
-        """Whether the call waits only for answers that its client is not asked for, or behind a call that does."""
-        own = {one.request_id for one in self._waiting(call)}
-        if own or call.contexts:
-            return bool(own) and own.isdisjoint(self._bindings.at_client)
-        asking = (one for other in self._calls.calls if (one := {r.request_id for r in self._waiting(other)}))
-        return any(one.isdisjoint(self._bindings.at_client) for one in asking)
+        outcome = await self._calls.outcome(EXECUTE, key, lambda call: self._work(request, call, caller), caller)
+        return outcome if isinstance(outcome, InputNeeded) else execution_answer(outcome, request.session)
 
     async def _work(self, request: ExecuteRequest, call: ParkedCall, caller: Caller) -> Envelope:
         code = replace(

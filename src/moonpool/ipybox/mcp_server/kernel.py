@@ -1,0 +1,150 @@
+"""The kernel of one connection: executions one after the other, and what a new kernel is given before its first."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
+
+from moonpool.engine.code_request import CodeRequest
+from moonpool.engine.files.errors import FileMissingError
+from moonpool.ipybox.kernel_session import shown_text
+from moonpool.sdk.results import result_of
+from moonpool.server.mcp.sessions import interruptible
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+
+    from moonpool.core.envelope import Envelope
+    from moonpool.core.json import JsonObject
+    from moonpool.engine.sessions import Runtime, Session
+    from moonpool.ipybox.mcp_server.workspace import Workspace
+    from moonpool.pipeline.caller_grant import CallerGrant
+    from moonpool.sandboxes.base import Stream
+
+_QUIET: Final = {"TERM": "dumb", "NO_COLOR": "1"}
+_LOST: Final = "of this session are lost"
+_NO_RESULT: Final = frozenset({"ResultNotSerializable", "OutputTooLarge"})
+_CHUNK_BYTES: Final = 1024**2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CellText:
+    """What a cell came to, as text."""
+
+    text: str
+    failed: bool
+
+    def to_json(self) -> JsonObject:
+        return {"text": self.text, "failed": self.failed}
+
+
+class Kernel:
+    """One kernel at a time. A new one has the variables, the workspace's modules and the packages of the one before."""
+
+    def __init__(
+        self, runtime: Runtime, grant: CallerGrant, workspace: Workspace, variables: Mapping[str, str], *, ipython: bool
+    ) -> None:
+        """`variables` are the kernel's own; it inherits none. `ipython`: code is read as IPython reads it."""
+        self._runtime, self._grant, self._workspace = runtime, grant, workspace
+        self._variables, self._ipython = {**_QUIET, **variables}, ipython
+        self._session: Session = runtime.session(grant)
+        self._prepared = False
+        self._turn = asyncio.Lock()
+
+    async def execute(self, request: CodeRequest) -> Envelope:
+        """Run code; `data` of the envelope is its `CellText` as JSON. Waits for its turn.
+
+        Cancelling it interrupts the code, and waits for its end. Raises InputError, FileTransferError.
+        """
+        async with self._turn:
+            if failed := await self._prepare():
+                return failed
+            await self._bring_modules()
+            pieces: list[bytes] = []
+            heard = request.observer
+
+            def hear(stream: Stream, data: bytes) -> None:
+                pieces.append(data)
+                if heard is not None:
+                    heard(stream, data)
+
+            request = replace(request, observer=hear, ipython=self._ipython)
+            envelope = await interruptible(self._session, request, at_once=False)
+            self._prepared = not _is_lost(envelope)
+            text = await self._text(envelope, b"".join(pieces).decode(errors="replace"), request.timeout_s)
+            return replace(envelope, data=text.to_json())
+
+    async def install(self, specifier: str) -> str:
+        """Install packages for executed code; what came of it. Waits for its turn. Raises PackageError."""
+        async with self._turn:
+            return str(await self._session.install(specifier))
+
+    async def reset(self) -> None:
+        """Begin anew, once what runs has ended."""
+        async with self._turn:
+            before = self._session
+            self._session = self._runtime.session(self._grant).with_packages_of(before)
+            self._prepared = False
+            await before.close()
+
+    async def close(self) -> None:
+        """End it and what runs in it."""
+        self._session.interrupt(at_once=True)
+        await self._session.close()
+
+    async def _prepare(self) -> Envelope | None:
+        """What a new kernel needs. Returns the outcome only if it failed."""
+        if self._prepared:
+            return None
+        self._workspace.forget()
+        code = f"__import__('os').environ.update({self._variables!r})"
+        envelope = await interruptible(self._session, CodeRequest(code=code.encode()), at_once=False)
+        if envelope.error is not None:
+            failed = CellText(text=f"{envelope.error.type}: {envelope.error.message}", failed=True)
+            return replace(envelope, data=failed.to_json())
+        self._prepared = True
+        return None
+
+    async def _bring_modules(self) -> None:
+        """Copy the workspace's modules where they changed."""
+        changes = await asyncio.to_thread(self._workspace.changes)
+        if changes is None:
+            return
+        try:
+            for name in changes.gone:
+                with suppress(FileMissingError):  # code removed it first
+                    await self._session.files.delete(name)
+            if changes.archive:
+                await self._session.files.unpack(".", _chunks(changes.archive), replace=True)
+        except BaseException:
+            self._workspace.forget()
+            raise
+
+    async def _text(self, envelope: Envelope, printed: str, timeout_s: float | None) -> CellText:
+        error, result = envelope.error, result_of(envelope)
+        raised = error is not None and error.message in result.stderr  # by the code: an exception of that name
+        if error is not None and (error.type not in _NO_RESULT or raised):
+            if error.type == "Timeout" and not raised:
+                told = f"TimeoutError: Code execution exceeded timeout of {timeout_s:.2f}s (approval wait excluded)."
+            else:
+                told = f"{error.type}: {error.message}"
+            parts = [printed.rstrip(), "" if told in printed else told]
+            return CellText(text="\n".join(filter(None, parts)), failed=True)
+        text = (printed + shown_text(result)).strip()
+        paths = await asyncio.to_thread(self._workspace.keep, envelope.pictures)
+        if paths:
+            text += "\n\nGenerated images:\n\n" + "".join(f"- [{path.stem}]({path})\n" for path in paths)
+        return CellText(text=text, failed=False)
+
+
+def _is_lost(envelope: Envelope) -> bool:
+    """Whether the next execution is in a new sandbox."""
+    error = envelope.error
+    return error is not None and (_LOST in error.message or error.type == "SandboxError")
+
+
+async def _chunks(data: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(data), _CHUNK_BYTES):
+        yield data[start : start + _CHUNK_BYTES]

@@ -1,0 +1,113 @@
+"""Serves the profile on stdio: the tenant, the approvers, the servers that were registered before."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from moonpool.bootstrap import open_default_tenant
+from moonpool.core.errors import InputError
+from moonpool.features.approvals.files import open_queue
+from moonpool.ipybox.mcp_server.registration import registered_before
+from moonpool.ipybox.mcp_server.tools import IpyboxTools
+from moonpool.ipybox.mcp_server.workspace import Workspace
+from moonpool.ipybox.sandbox_config import allowed_domains
+from moonpool.pipeline.approval import AutoApprover, DenyApprover
+from moonpool.server.mcp.approver import ElicitingApprover
+from moonpool.server.mcp.stdio import serve_tools
+from moonpool.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from moonpool.configuration.servers import McpConfig
+    from moonpool.environments.progress import ProgressSink
+    from moonpool.network.rules import NetworkRules
+    from moonpool.pipeline.approval import Approver
+    from moonpool.server.mcp.stdio import StdioWire
+
+_log = logging.getLogger("moonpool.ipybox")
+_DAY_S: Final = 86_400.0
+_DEFAULTS: Final[dict[str, Any]] = {
+    "environment": "data",  # it has IPython
+    "packages": "any",
+    "timeout_s_max": _DAY_S,
+    "cpu_s_max": 7 * int(_DAY_S),
+    "stdout_bytes_max": 8 * 1024**2,
+}
+"""As ipybox has it, which has no limits. What the operator sets (`MOONPOOL_...`) counts."""
+
+
+def profile_settings(environ: Mapping[str, str], overrides: Mapping[str, Path | str | None]) -> Settings:
+    """The settings of this profile. Raises ConfigError."""
+    given = {name: value for name, value in overrides.items() if value is not None}
+    unset = {name: value for name, value in _DEFAULTS.items() if f"MOONPOOL_{name.upper()}" not in environ}
+    return Settings.load(environ, **{**unset, **given})
+
+
+def enter_workspace(folder: Path) -> Workspace:
+    """Make it the current directory; it is made where it is missing. Raises InputError."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        os.chdir(folder)
+    except OSError as error:
+        raise InputError(f"the workspace {folder} cannot be used: {error.strerror or error}") from None
+    return Workspace(root=Path.cwd())
+
+
+def domains_of(sandbox_config: Path | None, workspace: Workspace) -> tuple[str, ...]:
+    """The domains that a settings file of sandbox-runtime lets code reach; none, and a warning, where it is missing.
+
+    Raises ConfigError for what the file would grant or forbid and cannot be.
+    """
+    if sandbox_config is None:
+        return ()
+    if not sandbox_config.exists():
+        _log.warning("%s is not there; the default sandbox is used: no network", sandbox_config)
+        return ()
+    return allowed_domains(sandbox_config, workspace.root)
+
+
+async def serve_profile(  # noqa: PLR0913  what the command line gives
+    wire: StdioWire,
+    settings: Settings,
+    config: McpConfig | None,
+    workspace: Workspace,
+    *,
+    approve: str,
+    network: NetworkRules | None,
+    data: Path,
+    report: Callable[[str], None],
+    progress: ProgressSink,
+) -> None:
+    """Serve one client until it disconnects. `approve`: who answers calls that policy asks about; whether a server may
+    be registered is asked all the same, but for `deny`. Raises MoonpoolError before anything was written.
+    """
+    environ = dict(os.environ)
+    before = await asyncio.to_thread(
+        registered_before, workspace.root / "mcptools", environ, workspace.variables(environ)
+    )
+    async with AsyncExitStack() as stack:
+        queue = await stack.enter_async_context(open_queue(data, report, settings.approval_command, environ))
+        eliciting, denying = ElicitingApprover(queue), DenyApprover(report, why="--approve deny was given")
+        of_calls: dict[str, Approver] = {"ask": eliciting, "queue": queue, "auto": AutoApprover(), "deny": denying}
+        of_servers: dict[str, Approver] = {**of_calls, "auto": eliciting}
+        app = await stack.enter_async_context(
+            open_default_tenant(
+                settings,
+                config=config,
+                approver=of_calls[approve],
+                environ=environ,
+                serving=True,
+                progress=progress,
+                network=network,
+            )
+        )
+        await app.prove()
+        await app.added_servers.restore(before)
+        tools = IpyboxTools(app, eliciting.bindings, of_servers[approve], workspace, environ)
+        await serve_tools(tools, wire)

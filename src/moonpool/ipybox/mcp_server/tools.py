@@ -1,0 +1,195 @@
+"""`IpyboxTools`: the four tools of one connection. Each reads its arguments, makes one call and answers in text."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from secrets import token_hex
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from moonpool.core.errors import InputError, MoonpoolError
+from moonpool.core.json import digest_json
+from moonpool.core.phrases import clip
+from moonpool.engine.code_request import CodeRequest
+from moonpool.engine.request_state import RequestStateError
+from moonpool.ipybox.mcp_server.definitions import (
+    DEFINITIONS,
+    EXECUTE,
+    INSTALL,
+    OFFER,
+    OUTPUT_CHARS,
+    REGISTER,
+    TIMEOUT_S,
+)
+from moonpool.ipybox.mcp_server.kernel import Kernel
+from moonpool.ipybox.mcp_server.registration import Registration
+from moonpool.pipeline.approval import LiveApprovals
+from moonpool.pipeline.validation import SchemaChecks
+from moonpool.server.mcp.answers import Answer, problem_answer, text_answer
+from moonpool.server.mcp.connection_calls import CallingApp, ConnectionCalls, InputNeeded
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from moonpool.core.envelope import Envelope
+    from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.engine.pending_calls import ParkedCall
+    from moonpool.engine.sessions import Runtime
+    from moonpool.features.approvals.model import ApprovalRequest
+    from moonpool.ipybox.mcp_server.registration import AddsServers
+    from moonpool.ipybox.mcp_server.workspace import Workspace
+    from moonpool.pipeline.approval import Approver
+    from moonpool.server.mcp.client_requests import Bindings
+    from moonpool.server.mcp.connection_calls import Caller
+
+_CHECKS: Final = SchemaChecks()
+
+
+class ProfileApp(CallingApp, Protocol):
+    """What this profile needs of the application (`moonpool.bootstrap.Tenant`)."""
+
+    @property
+    def tenant_id(self) -> str: ...
+    @property
+    def runtime(self) -> Runtime: ...
+    @property
+    def added_servers(self) -> AddsServers: ...
+
+
+class IpyboxTools:
+    """The tools of one connection, with one kernel."""
+
+    offer = OFFER
+    resources = None  # this profile answers in text only
+
+    def __init__(
+        self,
+        app: ProfileApp,
+        bindings: Bindings,
+        registrar: Approver,
+        workspace: Workspace,
+        environ: Mapping[str, str],
+    ) -> None:
+        """`registrar` answers whether a server may be registered."""
+        self._bindings, self._runtime = bindings, app.runtime
+        self._grant = bindings.caller_grant(app.caller_grant)
+        settings = app.settings
+        self._asked = LiveApprovals(registrar, expiry_s=settings.approval_expiry_s, tenant_id=app.tenant_id)
+        self._calls = ConnectionCalls(app, bindings, self._waiting)
+        self._kernel = Kernel(
+            app.runtime,
+            self._grant,
+            workspace,
+            workspace.kernel_variables(environ),
+            ipython=settings.environment == "data",
+        )
+        self._registration = Registration(
+            root=workspace.root / "mcptools",
+            variables=lambda: workspace.variables(environ),
+            runtime=app.runtime,
+            servers=app.added_servers,
+            approvals=self._asked,
+            principal=app.caller_grant.principal,
+        )
+        self._registering = asyncio.Lock()
+
+    def prepare(self) -> None:
+        """Have a sandbox ready for the first execution."""
+        self._runtime.pool.fill(self._runtime.sandbox_spec)
+
+    def list_tools(self) -> list[JsonObject]:
+        return list(self.offer.tools)
+
+    async def instructions(self) -> str:
+        """The handshake's text."""
+        return self.offer.how
+
+    def instructions_now(self) -> str:
+        return self.offer.how
+
+    async def call(self, name: str, arguments: Mapping[str, JsonValue], caller: Caller) -> Answer | InputNeeded:
+        """Call one of the four tools. Raises RequestStateError."""
+        try:
+            given = _checked(name, arguments)
+            if name == EXECUTE:
+                return await self._execute(given, caller)
+            if name == REGISTER:
+                return await self._register(given, caller)
+            if name == INSTALL:
+                return text_answer(await self._kernel.install(str(given["package_name"])))
+            await self._kernel.reset()
+            return text_answer("")
+        except RequestStateError:
+            raise
+        except MoonpoolError as error:
+            return problem_answer(error)
+
+    def leave(self) -> int:
+        """The client has disconnected; returns how many executions continue because they wait in the queue."""
+        return self._calls.leave()
+
+    async def wait_spared(self) -> None:
+        """Wait until those executions have ended."""
+        await self._calls.wait_spared()
+
+    async def close(self) -> None:
+        """End every call and the kernel."""
+        await self._calls.close()
+        await self._kernel.close()
+
+    async def _execute(self, given: JsonObject, caller: Caller) -> Answer | InputNeeded:
+        timeout, chars = given.get("timeout"), given.get("max_output_chars")
+        request = CodeRequest(
+            code=cast("Any", given["code"]), timeout_s=TIMEOUT_S if timeout is None else float(cast("float", timeout))
+        )
+        outcome = await self._calls.outcome(
+            EXECUTE, digest_json(given), lambda call: self._run(request, call, caller), caller
+        )
+        if isinstance(outcome, InputNeeded):
+            return outcome
+        cell = cast("JsonObject", outcome.data)
+        text = clip(str(cell["text"]), OUTPUT_CHARS if chars is None else int(cast("int", chars)))
+        return Answer(text=text, is_error=cell["failed"] is True)
+
+    async def _run(self, request: CodeRequest, call: ParkedCall, caller: Caller) -> Envelope:
+        code = replace(
+            request,
+            observer=call.hear,
+            begun=call.run_ids.append,
+            progress=None if caller.listener is None else call.hear_progress,
+        )
+        with self._bindings.binding(call, caller.asker(call)):
+            return await self._kernel.execute(code)
+
+    async def _register(self, given: JsonObject, caller: Caller) -> Answer | InputNeeded:
+        async def work(call: ParkedCall) -> Envelope:
+            run_id = f"run_{token_hex(16)}"
+            call.run_ids.append(run_id)
+            asker = caller.asker(call)
+            async with self._registering:
+                return await self._registration.register(
+                    str(given["server_name"]),
+                    cast("JsonObject", given["server_params"]),
+                    run_id,
+                    lambda one: self._bindings.asking(one, asker),
+                )
+
+        outcome = await self._calls.outcome(REGISTER, digest_json(given), work, caller)
+        if isinstance(outcome, InputNeeded):
+            return outcome
+        return text_answer("\n".join(map(str, cast("list[str]", outcome.data))))
+
+    def _waiting(self, run_id: str) -> list[ApprovalRequest]:
+        return [*self._grant.waiting(run_id), *self._asked.waiting(run_id)]
+
+
+def _checked(name: str, arguments: Mapping[str, JsonValue]) -> JsonObject:
+    """The arguments. Raises InputError, which lists all problems and the valid parameters."""
+    definition, given = DEFINITIONS[name], dict(arguments)
+    if problem := _CHECKS.arguments(definition).argument_problem(definition, given):
+        raise InputError(problem.replace(f"{definition.server_id}.{name}", name))
+    try:
+        digest_json(given)
+    except (ValueError, RecursionError):
+        raise InputError(f"an argument of {name} holds what JSON cannot carry; remove it") from None
+    return given

@@ -1,0 +1,354 @@
+"""`moonpool mcp --profile ipybox` over real stdio, with the official client."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import sys
+import tempfile
+import zipfile
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import mcp_types as types
+import pytest
+from mcp import Client, StdioServerParameters
+
+from apps import DATA, SERVERS, open_app
+from commands.process import SCRIPT
+from moonpool.core.calls import ApprovalState
+from moonpool.core.errors import ConfigError
+from moonpool.features.approvals.files import opened_approvals
+from moonpool.features.approvals.model import Answerer
+from moonpool.ipybox.mcp_server.definitions import REGISTER
+from moonpool.ipybox.mcp_server.serving import domains_of
+from moonpool.ipybox.mcp_server.tools import IpyboxTools
+from moonpool.ipybox.mcp_server.workspace import Workspace
+from moonpool.pipeline.approval import AutoApprover, ScriptedApprover
+from moonpool.server.mcp.answers import Answer
+from moonpool.server.mcp.client_requests import Bindings
+from moonpool.server.mcp.connection_calls import Caller
+from moonpool.store.journal_reading import read_rows
+from moonpool.store.paths import journal_path
+from run_folder import run_folder
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable
+
+    from moonpool.pipeline.approval import Approver
+
+    Say = Callable[[str], types.ElicitResult]
+
+pytestmark = pytest.mark.anyio
+ECHO: dict[str, Any] = {"command": sys.executable, "args": [str(SERVERS / "echo.py")]}
+CALL = "from mcptools.echo import echo\nprint(echo.run(echo.Params(word='hello')))"
+NAMES = ["register_mcp_server", "execute_ipython_cell", "install_package", "reset"]
+
+
+def yes(_: str) -> types.ElicitResult:
+    return types.ElicitResult(action="accept", content={"allow": True})
+
+
+def no(_: str) -> types.ElicitResult:
+    return types.ElicitResult(action="decline")
+
+
+@asynccontextmanager
+async def profile(
+    workspace: Path, *options: str, say: Say | None = yes, mode: str = "auto", **environ: str
+) -> AsyncGenerator[tuple[Client, list[str]]]:
+    """A client of a server in `workspace`, and what its user was asked. `say` None: it cannot ask."""
+    asked: list[str] = []
+
+    async def elicit(_: object, params: types.ElicitRequestParams) -> types.ElicitResult:
+        asked.append(params.message)
+        assert say is not None
+        return say(params.message)
+
+    command = StdioServerParameters(
+        command=str(SCRIPT),
+        args=["mcp", "--profile", "ipybox", "--workspace", str(workspace), *options],
+        env={"MOONPOOL_DATA_DIR": str(DATA), "MOONPOOL_ENVIRONMENT": "base", "OUTER": "outer value", **environ},
+    )
+    with anyio.fail_after(120):
+        async with Client(command, mode=mode, elicitation_callback=elicit if say else None) as client:
+            yield client, asked
+
+
+async def text(client: Client, name: str, failed: bool = False, **arguments: Any) -> str:
+    """The text of an answer."""
+    result = await client.call_tool(name, arguments)
+    assert result.is_error is failed, result.content
+    assert all(block.type == "text" for block in result.content)
+    return "\n".join(block.text for block in result.content if block.type == "text")
+
+
+async def cell(client: Client, code: str, failed: bool = False, **more: Any) -> str:
+    return await text(client, "execute_ipython_cell", failed, code=code, **more)
+
+
+@pytest.mark.req("I-080", "I-081", "I-082", "I-083", "I-085", "I-086", "I-089", "I-090", "I-100")
+@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
+async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: str) -> None:
+    work = tmp_path / "made" / "work"
+    work.mkdir(parents=True)
+    (work / ".env").write_text("WORD=from-the-file\nKERNEL_ENV_TOKEN=kernel\n", encoding="utf-8")
+    async with profile(work, mode=mode) as (client, asked):
+        listed = (await client.list_tools()).tools
+        assert [tool.name for tool in listed] == NAMES
+        execute = listed[1].input_schema["properties"]
+        assert (execute["timeout"]["default"], execute["max_output_chars"]["default"]) == (120, 5000)
+
+        # State, also before a server is registered; the kernel has its own variables only
+        assert await cell(client, "import os\nx = 41\nprint('hello')") == "hello"
+        told = await cell(client, "print(x + 1, os.environ['TOKEN'], 'OUTER' in os.environ, 'WORD' in os.environ)")
+        assert told == "42 kernel False False"
+
+        params = {**ECHO, "env": {"ECHO_WORD": "${WORD}"}}
+        names = (await text(client, "register_mcp_server", server_name="echo", server_params=params)).split("\n")
+        assert set(names) == {path.stem for path in (work / "mcptools" / "echo").glob("*.py")} - {"__init__"}
+        assert "${WORD}" in asked[0]
+        assert "register the MCP server echo: its command runs on this machine" in asked[0]
+        assert await cell(client, f"{CALL}\nprint(x)") == '{"word": "hello"}\n41'
+        assert "wants to call echo.echo" in asked[1]
+
+        # Saved code and an output parser, written on the host while the kernel lives
+        saved, parser = work / "gentools" / "demo" / "shout", work / "mcpparse" / "echo"
+        saved.mkdir(parents=True)
+        parser.mkdir(parents=True)
+        (saved / "api.py").write_text('from .impl import shout as run\n\n__all__ = ["run"]\n')
+        (saved / "impl.py").write_text("def shout(word):\n    return word.upper()\n")
+        (saved / "__init__.py").write_text("from .api import run\n")
+        (parser / "echo.py").write_text(
+            "from mcptools.echo.echo import Params, run\n\n\ndef run_parsed(params: Params) -> str:\n"
+            "    return 'parsed ' + str(run(params))\n"
+        )
+        assert await cell(client, "from gentools.demo.shout import run\nprint(run('hi'))") == "HI"
+        assert await cell(client, "print(echo.run_parsed(echo.Params(word='w')))") == 'parsed {"word": "w"}'
+
+        # A new kernel knows all but variables; registering again leaves the parser alone
+        assert await text(client, "reset") == ""
+        assert "NameError" in await cell(client, "x", failed=True)
+        await text(client, "register_mcp_server", server_name="echo", server_params=params)
+        code = "from mcptools.echo.echo import Params, run_parsed\nprint(run_parsed(Params(word='again')))"
+        assert await cell(client, code) == 'parsed {"word": "again"}'
+        assert (parser / "echo.py").exists()
+
+        long = await cell(client, "print('a' * 4000 + 'b' * 4000)", max_output_chars=1000)
+        assert len(long) <= 1000
+        assert "characters left out" in long
+
+    # What was registered is there for the next process; nobody is asked again
+    async with profile(work, say=yes, mode=mode) as (client, asked):
+        assert await cell(client, CALL) == '{"word": "hello"}'
+        assert len(asked) == 1
+
+
+@asynccontextmanager
+async def tools_in(workspace: Path, registrar: Approver, **environ: str) -> AsyncGenerator[IpyboxTools]:
+    """The tools of a connection in this process."""
+    async with open_app(packages="any") as app:
+        tools = IpyboxTools(app, Bindings(), registrar, Workspace(root=workspace), environ)
+        yield tools
+        await tools.close()
+
+
+async def said(tools: IpyboxTools, name: str, failed: bool = True, **arguments: Any) -> str:
+    answer = await tools.call(name, arguments, Caller(answers={}))
+    assert isinstance(answer, Answer)
+    assert answer.is_error is failed, answer.text
+    return answer.text
+
+
+async def test_bad_calls_say_what_is_wrong_and_change_nothing(tmp_path: Path) -> None:
+    servers: dict[str, tuple[dict[str, Any], str]] = {
+        "a missing variable": ({"command": "x", "env": {"A": "${NOT_SET_HERE}"}}, "NOT_SET_HERE"),
+        "a stored secret": ({"command": "x", "env": {"A": "${secret:other}"}}, "secret:other"),
+        "a file of the host": ({"command": "x", "args": ["${file:/etc/passwd}"]}, "left out"),
+        "leave that it gives itself": ({**ECHO, "moonpool": {"allow": ["*"]}}, "must not have 'moonpool'"),
+        "no way to reach it": ({}, "left out"),
+        "a program that is not there": ({"command": "/not/there"}, "the operator sees why"),
+    }
+    cells: dict[str, tuple[dict[str, Any], str]] = {
+        "a syntax error": ({"code": "1 +"}, "SyntaxError"),
+        "an exception, after what was printed": ({"code": "print('before'); 1/0"}, "before"),
+        "too long": ({"code": "while True: pass", "timeout": 0.5}, "timeout of 0.50s (approval wait excluded)"),
+        "no code": ({"code": ""}, "there is no code"),
+        "an unknown argument": ({"code": "1", "cwd": "/"}, "cwd"),
+        "a timeout that is none": ({"code": "1", "timeout": "soon"}, "timeout"),
+    }
+    registrar = ScriptedApprover([ApprovalState.APPROVED])
+    async with tools_in(tmp_path, registrar) as tools:
+        await said(tools, "execute_ipython_cell", False, code="kept = 7")
+        for name in ("1x", "a-b", "class", "../x", "Upper"):
+            assert "package" in await said(tools, "register_mcp_server", server_name=name, server_params=ECHO)
+        for why, (params, told) in servers.items():
+            told_by = await said(tools, "register_mcp_server", server_name="s", server_params=params)
+            assert told in told_by, (why, told_by)
+        assert len(registrar.requests) == 1  # only about the one that could be started
+        for why, (arguments, told) in cells.items():
+            told_by = await said(tools, "execute_ipython_cell", **arguments)
+            assert told in told_by, (why, told_by)
+        for package in ("git+https://example.org/x.git", "--index-url http://x", "../x", "six @ file:///x"):
+            assert "package_specifier_invalid" in await said(tools, "install_package", package_name=package)
+        assert await said(tools, "execute_ipython_cell", False, code="print(kept)") == "7"
+        assert not (tmp_path / "mcptools").exists()
+
+
+async def test_nothing_is_started_that_a_person_did_not_allow(tmp_path: Path) -> None:
+    started = tmp_path / "started"
+    params = {"command": "/bin/sh", "args": ["-c", f"touch {started}"]}
+    for state in (ApprovalState.REJECTED, ApprovalState.EXPIRED, ApprovalState.APPROVED):
+        registrar = ScriptedApprover([state])
+        async with tools_in(tmp_path, registrar) as tools:
+            told_by = await said(tools, "register_mcp_server", server_name="sh", server_params=params)
+            approved = state is ApprovalState.APPROVED  # then it is started, and is no MCP server
+            assert ("is not registered" in told_by, started.exists()) == (not approved, approved)
+            assert registrar.requests[0].human_only
+            assert str(started) in registrar.requests[0].arguments
+    async with tools_in(tmp_path, AutoApprover()) as tools:
+        assert "wants a person" in await said(tools, "register_mcp_server", server_name="sh", server_params=params)
+        assert await registrations("sh") == ["REJECTED", "EXPIRED", "APPROVED", "REJECTED"]
+
+
+async def registrations(server_id: str) -> list[str]:
+    """How registrations of this server were answered, as the journal has it."""
+    records = await asyncio.to_thread(lambda: [json.loads(row.body) for row in read_rows(journal_path(DATA))])
+    return [one["approval"] for one in records if (one.get("server_id"), one.get("tool_name")) == (server_id, REGISTER)]
+
+
+@pytest.mark.req("I-043")
+async def test_a_server_that_is_replaced_in_vain_stays_and_its_credential_stays_outside(tmp_path: Path) -> None:
+    registrar = ScriptedApprover([ApprovalState.APPROVED])
+    code = "from mcptools.keeper.environment import run\nprint(run())"
+    async with tools_in(tmp_path, registrar, TOKEN_OF_IT="correct-horse-battery") as tools:
+        params = {**ECHO, "env": {"API_TOKEN": "${TOKEN_OF_IT}"}}
+        await said(tools, "register_mcp_server", False, server_name="keeper", server_params=params)
+        for wrong in ({"command": "/not/there"}, {**ECHO, "env": {"API_TOKEN": "${UNSET}"}}):
+            await said(tools, "register_mcp_server", server_name="keeper", server_params=wrong)
+        told_by = await said(tools, "execute_ipython_cell", False, code=code, max_output_chars=100_000)
+        assert "API_TOKEN" in told_by
+        assert "correct-horse" not in told_by
+        assert "correct-horse" not in str(registrar.requests)
+
+
+async def test_links_and_hidden_files_of_the_workspace_stay_outside(tmp_path: Path) -> None:
+    secret, modules = tmp_path / "secret.py", tmp_path / "gentools"
+    secret.write_text("value = 'secret'", encoding="utf-8")
+    modules.mkdir()
+    (modules / "seen.py").write_text("value = 'seen'", encoding="utf-8")
+    (modules / ".env").write_text("A=b", encoding="utf-8")
+    (modules / "link.py").symlink_to(secret)
+    (modules / "folder").symlink_to(tmp_path)
+    async with tools_in(tmp_path, AutoApprover()) as tools:
+        code = "import os, gentools.seen\nprint(gentools.seen.value, sorted(os.listdir('gentools')))"
+        told_by = await said(tools, "execute_ipython_cell", False, code=code)
+        assert told_by == "seen ['seen.py']"
+        (modules / "seen.py").unlink()
+        assert "ModuleNotFound" in await said(
+            tools, "execute_ipython_cell", code="import gentools.seen as s, gentools.x"
+        )
+
+
+async def approve_in_the_queue(tool: str) -> str:
+    """Approve the waiting call of the server `echo`, as a person at a terminal; what was shown of it."""
+    with anyio.fail_after(60):
+        while True:
+            with opened_approvals(DATA) as approvals:
+                for one in approvals.requests():
+                    if (one.request.server_id, one.request.tool_name) == ("echo", tool):
+                        answerer = Answerer(name="terminal:test", person=True)
+                        approvals.approve(one.request_id, answerer)
+                        return one.request.arguments
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.req("I-082")
+async def test_a_client_that_cannot_ask_leaves_questions_in_the_queue(tmp_path: Path) -> None:
+    async with profile(tmp_path, say=None) as (client, _), anyio.create_task_group() as tasks:
+        tasks.start_soon(approve_in_the_queue, "register_mcp_server")
+        await text(client, "register_mcp_server", server_name="echo", server_params=ECHO)
+        tasks.start_soon(approve_in_the_queue, "echo")
+        assert await cell(client, CALL) == '{"word": "hello"}'
+
+
+@pytest.mark.slow
+async def test_a_call_that_waits_in_the_queue_is_resumed_by_the_same_call(tmp_path: Path) -> None:
+    register = {"server_name": "echo", "server_params": ECHO}
+    async with profile(tmp_path, "--approve", "queue", MOONPOOL_APPROVAL_WAIT_S="0.5") as (client, asked):
+        told_by = await text(client, "register_mcp_server", True, **register)
+        assert "waits until a person approves echo.register_mcp_server" in told_by
+        assert "call register_mcp_server again with exactly the same arguments" in told_by
+        shown = await approve_in_the_queue("register_mcp_server")
+        assert "echo.py" in shown
+        assert "echo" in await text(client, "register_mcp_server", **register)
+        assert asked == []
+
+
+@pytest.mark.slow
+@pytest.mark.req("I-083", "I-092")
+async def test_calls_at_once_take_turns_and_a_cancelled_one_ends(tmp_path: Path) -> None:
+    async with profile(tmp_path, "--approve", "auto") as (client, _):
+        await cell(client, "done = []")
+        async with anyio.create_task_group() as tasks:
+            for number in range(5):
+                tasks.start_soon(cell, client, f"done.append({number}); before = len(done); done.append({number})")
+        pairs = "print(all(done[i] == done[i + 1] for i in range(0, 10, 2)), len(done))"
+        assert await cell(client, pairs) == "True 10"
+        with anyio.move_on_after(1):
+            await cell(client, "kept = 1\nwhile True: pass")
+        assert await cell(client, "print(kept, len(done))") == "1 10"
+        assert "variables of this session are lost" in await cell(client, "import os\nos._exit(3)", failed=True)
+        assert "NameError" in await cell(client, "done", failed=True)
+
+
+@pytest.mark.slow
+@pytest.mark.req("I-083")
+async def test_the_environment_data_has_ipython_and_pictures_come_as_paths(tmp_path: Path) -> None:
+    figure = "%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2, 3]); plt.show()\nprint('drawn')"
+    async with profile(tmp_path, MOONPOOL_ENVIRONMENT="data") as (client, _):
+        assert await cell(client, "x = !echo from a shell\nx[0]") == "'from a shell'"
+        told_by = await cell(client, figure)
+        listed = re.findall(r"^- \[(\w+)\]\((.+)\)$", told_by, re.MULTILINE)
+        assert told_by.startswith("drawn")
+        assert "\n\nGenerated images:\n\n- [" in told_by
+        assert [Path(path).stem for _, path in listed] == [name for name, _ in listed]
+        assert [Path(path).read_bytes()[:4] for _, path in listed] == [b"\x89PNG"]
+        assert Path(listed[0][1]).parent == tmp_path / "images"
+        assert await cell(client, "await __import__('asyncio').sleep(0, 5)") == "5"
+
+
+@pytest.mark.req("I-087")
+def test_a_sandbox_configuration_names_domains_or_says_why_not(tmp_path: Path) -> None:
+    path, workspace = tmp_path / "sandbox-config.json", Workspace(root=tmp_path)
+    assert domains_of(None, workspace) == domains_of(path, workspace) == ()
+    path.write_text(json.dumps({"network": {"allowedDomains": ["example.org"]}}), encoding="utf-8")
+    assert domains_of(path, workspace) == ("example.org",)
+    path.write_text(json.dumps({"filesystem": {"allowWrite": ["/srv"]}}), encoding="utf-8")
+    with pytest.raises(ConfigError, match="cannot grant '/srv'"):
+        domains_of(path, workspace)
+
+
+@pytest.mark.slow
+@pytest.mark.req("I-084", "I-085")
+async def test_an_installed_package_stays_through_a_reset(tmp_path: Path) -> None:
+    index = Path(tempfile.mkdtemp(prefix="index-", dir=run_folder()))  # not in /tmp, which a sandbox has for itself
+    project = index / "tinything"
+    project.mkdir()
+    index.chmod(0o755)
+    name, info = "tinything-1.2-py3-none-any.whl", "tinything-1.2.dist-info"
+    with zipfile.ZipFile(project / name, "w") as wheel:
+        wheel.writestr("tinything.py", "size = 'tiny'\n")
+        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tinything\nVersion: 1.2\n")
+        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{info}/RECORD", f"tinything.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
+    (project / "index.html").write_text(f'<a href="{name}">{name}</a>', encoding="utf-8")
+    async with profile(tmp_path, MOONPOOL_PACKAGE_INDEX=index.as_uri()) as (client, _):
+        assert await text(client, "install_package", package_name="tinything>=1") == "installed tinything==1.2"
+        for _ in range(2):
+            assert await cell(client, "import tinything\nprint(tinything.size)") == "tiny"
+            await text(client, "reset")
