@@ -273,7 +273,7 @@ class Tools:
         return self._session.call(reached).result()
 
 
-def session(
+def session(  # noqa: PLR0913  what an application may want to be other
     *,
     servers: Servers = None,
     environment: str | None = None,
@@ -282,6 +282,7 @@ def session(
     files: Mapping[str, FileContent] | None = None,
     limits: Limits | None = None,
     checkpoints: bool = False,
+    workspace: str | os.PathLike[str] | None = None,
 ) -> Session:
     """A session in a sealed sandbox; the parameters are those of `moonpool.session`.
 
@@ -296,6 +297,7 @@ def session(
             files=files,
             limits=limits,  # pyright: ignore[reportArgumentType]
             checkpoints=checkpoints,
+            workspace=workspace,
         )
     )
 
@@ -311,10 +313,17 @@ def run(  # noqa: PLR0913  those of a session, and of a run
     approve: Approve = None,
     files: Mapping[str, FileContent] | None = None,
     limits: Limits | None = None,
+    workspace: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Run one piece of code in a sandbox of its own. The parameters are those of `session` and `Session.run`."""
     with session(
-        servers=servers, environment=environment, policy=policy, approve=approve, files=files, limits=limits
+        servers=servers,
+        environment=environment,
+        policy=policy,
+        approve=approve,
+        files=files,
+        limits=limits,
+        workspace=workspace,
     ) as opened:
         return opened.run(code, timeout=timeout, language=language)
 

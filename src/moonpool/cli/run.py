@@ -82,6 +82,12 @@ class _Answer:
     "--get", "gets", multiple=True, metavar="PATH[:LOCAL]", help="Take a file out when it has run; repeatable."
 )
 @click.option("--force", is_flag=True, help="Let --get replace files.")
+@click.option(
+    "--workspace",
+    type=Path,
+    metavar="FOLDER",
+    help="Let code work in this folder, at its own path and as /workspace. A session keeps it.",
+)
 @click.option("--dry-run", is_flag=True, help="Make no call that may change something; list them as a plan.")
 @click.option("--plan-first", is_flag=True, help="Rehearse, ask once about all calls, then run only those.")
 @click.option("--plan", metavar="PLAN_ID", help="Run under this plan of a dry run; only its calls are made.")
@@ -163,6 +169,8 @@ def _placeholders(order: RunOrder) -> Mapping[str, JsonValue]:
         raise InputError(f"{' and '.join(named)} exclude each other; give one")
     if named and order.session is not None:
         raise InputError(f"{named[0]} cannot be used with --session; rehearse and run without one")
+    if named and order.workspace is not None:
+        raise InputError(f"{named[0]} cannot be used with --workspace: a rehearsal would change the folder")
     if order.placeholders is None:
         return {}
     if "dry_run" not in given and "plan_first" not in given:

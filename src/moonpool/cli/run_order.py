@@ -41,6 +41,7 @@ class RunOrder:
     plan_first: bool = False
     plan: str | None = None
     placeholders: Path | None = None
+    workspace: Path | None = None
     as_json: bool = False  # print JSON on a terminal, too
 
 

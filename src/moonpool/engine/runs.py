@@ -226,6 +226,7 @@ class Run:
                 context=context,
                 inputs=history.inputs,
                 was_put_back=history.was_put_back,
+                has_folders=history.has_folders,
             )
             self._recording = recorder.begin(start)
         # The journal keeps order: whatever the code causes is recorded after its start. Without a journal it must

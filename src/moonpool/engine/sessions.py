@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.redaction.redactor import Redactor
     from moonpool.sandboxes.base import Sandbox, SandboxSpec
+    from moonpool.sandboxes.host_folders import HostFolders
     from moonpool.sandboxes.pool import SandboxPool
     from moonpool.sandboxes.pool_statistics import PoolStatistics
     from moonpool.settings import Settings
@@ -95,13 +96,16 @@ class Runtime:
         *,
         final: bool = False,
         checkpoints: bool = False,
+        folders: HostFolders | None = None,
     ) -> Session:
         """A session; its sandbox opens at the first execution. Close it. `final`: it runs one execution only.
-        `checkpoints`: it can be undone and forked.
+        `checkpoints`: it can be undone and forked. `folders` of the host are in its sandbox.
 
-        Raises InputError for a `session_id` that cannot be put on record.
+        Raises InputError for a `session_id` that cannot be put on record, and for `checkpoints` with `folders`.
         """
-        session = Session(self, caller_grant, session_id=session_id, final=final, checkpoints=checkpoints)
+        session = Session(
+            self, caller_grant, session_id=session_id, final=final, checkpoints=checkpoints, folders=folders
+        )
         self._sessions.add(session)
         return session
 
@@ -189,9 +193,13 @@ class Session:
         session_id: str | None = None,
         final: bool = False,
         checkpoints: bool = False,
+        folders: HostFolders | None = None,
         origin: tuple[SharedKernel, Branch, SessionMemory] | None = None,
     ) -> None:
         """`origin` is what a forked session begins with."""
+        if checkpoints and folders is not None:
+            raise InputError("a session with a folder of this machine cannot be undone; leave out checkpoints=True")
+        self._sandbox_spec = replace(runtime.sandbox_spec, folders=folders)
         self.session_id = _checked_id(session_id) if session_id else token_hex(16)
         self._runtime, self._caller_grant, self._final = runtime, caller_grant, final
         self._snapshot: ToolSnapshot | None = None
@@ -323,6 +331,7 @@ class Session:
             inputs=self._kernel.inputs.take(sandbox.sandbox_id),
             was_put_back=self._kernel.was_put_back,
             has_checkpoints=self._branch is not None,
+            has_folders=self._sandbox_spec.folders is not None,
         )
         self._kernel.was_put_back = False
         try:
@@ -412,7 +421,7 @@ class Session:
             return None
         if self._kernel.sandbox is None or self._kernel.sandbox.has_ended:
             self._kernel.sandbox = self._runtime.pool.acquire_nowait(
-                self._runtime.sandbox_spec, language, principal=self._caller_grant.principal
+                self._sandbox_spec, language, principal=self._caller_grant.principal
             )
         if self._kernel.sandbox is None or not self._kernel.sandbox.shows(snapshot.digest):
             return None
@@ -442,7 +451,7 @@ class Session:
 
     def _spec(self) -> SandboxSpec:
         """The sandbox to open: with the wrappers in it from the start, where the tools are known already."""
-        spec, snapshot = self._runtime.sandbox_spec, self._runtime.tool_registry.current
+        spec, snapshot = self._sandbox_spec, self._runtime.tool_registry.current
         return spec if snapshot is None else replace(spec, tree=snapshot.tree_ref)
 
     def _on_new_tools(self, snapshot: ToolSnapshot) -> None:

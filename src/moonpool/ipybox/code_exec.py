@@ -12,6 +12,7 @@ from moonpool.ipybox.options import (
     ExecutorOptions,
     check_shell_approval,
     environment,
+    import_folders,
     package_roots,
     tell_of_sandbox,
 )
@@ -173,6 +174,8 @@ class CodeExecutor:
             connect_timeout=self.connect_timeout,
             asks=self.approve_tool_calls,
             apart=object(),
+            work=(self.working_dir or Path.cwd(), *self._made_images_dir()),
+            imports=import_folders(self.kernel_env),
         )
         kernel = KernelSession(options, self.kernel_env, self.images_dir or Path("images"), self.kernel_init_timeout)
         try:
@@ -181,6 +184,12 @@ class CodeExecutor:
             await kernel.stop()
             raise
         return kernel
+
+    def _made_images_dir(self) -> tuple[Path, ...]:
+        if self.images_dir is None:
+            return ()
+        self.images_dir.mkdir(parents=True, exist_ok=True)
+        return (self.images_dir,)
 
 
 async def _answer(request: ApprovalRequest) -> None:

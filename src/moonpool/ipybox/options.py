@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from moonpool.bootstrap import host_folders
 from moonpool.ipybox.registered_servers import registered
 from moonpool.sdk.options import SessionOptions
 from moonpool.settings import Settings
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from moonpool.configuration.servers import McpConfig
+    from moonpool.sandboxes.host_folders import HostFolders
 
 _log = logging.getLogger("moonpool.ipybox")
 _told: set[str] = set()
@@ -40,6 +42,8 @@ class ExecutorOptions(SessionOptions):
     approval_timeout: float | None = None
     connect_timeout: float = 30.0
     asks: bool = True  # about every call, also those that policy allows
+    work: tuple[Path, ...] = ()  # folders of this machine that code may write; it starts in the first
+    imports: tuple[Path, ...] = ()  # and those that it may only read
 
     def settings(self, environ: Mapping[str, str]) -> Settings:
         """The settings of this session. Raises ConfigError, InputError."""
@@ -49,6 +53,12 @@ class ExecutorOptions(SessionOptions):
         if self.approval_timeout is not None:
             given["approval_expiry_s"] = self.approval_timeout
         return Settings.load(environ, environment=self.environment, **given)
+
+    def folders(self, environ: Mapping[str, str]) -> HostFolders | None:
+        """The folders of this machine that code sees. Raises FolderError, ConfigError."""
+        if not self.work:
+            return None
+        return host_folders(self.settings(environ), environ, self.work, self.imports, is_workspace=False)
 
     def config(self, environ: Mapping[str, str]) -> McpConfig | None:
         """The servers, with `${VAR}` from the environment or the file `.env`. Raises ConfigError."""
@@ -85,13 +95,20 @@ def tell_of_sandbox(*, sandbox: bool, config: Path | None) -> None:
     if not sandbox:
         _warn("sandbox=False: code runs in a sandbox all the same")
     if config is not None:
-        _warn(f"{config} is not read: code has no network and sees no files of this machine")
+        _warn(f"{config} is not read: code has no network and sees the folders of the executor only")
 
 
 def _warn(text: str) -> None:
     if text not in _told:
         _told.add(text)
         _log.warning(text)
+
+
+def import_folders(kernel_env: Mapping[str, str]) -> tuple[Path, ...]:
+    """The folders of PYTHONPATH that are there, without what every sandbox sees."""
+    entries = [Path(entry).resolve() for entry in kernel_env.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    seen = [one for one in entries if one.is_relative_to("/usr") and not one.is_relative_to("/usr/local")]
+    return tuple(one for one in entries if one.is_dir() and one not in seen)
 
 
 def package_roots(working_dir: Path | None, kernel_env: Mapping[str, str]) -> tuple[Path, ...]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxStartError, Stream
 from moonpool.sandboxes.cgroups import LimitGroups
+from moonpool.sandboxes.folder_binding import BoundFolders, bind_folders, refuse_overlap
 from moonpool.sandboxes.host_requirements import missing_on_host, remedies_named
 from moonpool.sandboxes.identity import Identities, SingleUids
 from moonpool.sandboxes.link import GuestLink, outcome_of
@@ -83,13 +84,22 @@ class BubblewrapBackend:
 
     name = "bubblewrap"
 
-    def __init__(self, state_dir: Path, groups: LimitGroups | None = None) -> None:
+    def __init__(
+        self,
+        state_dir: Path,
+        groups: LimitGroups | None = None,
+        *,
+        identities: Identities | None = None,
+        starter: OuterSandboxStarter | None = None,
+        unread: UnreadBudget | None = None,
+    ) -> None:
+        """The last three may be those of another backend of this process."""
         self._groups = groups or LimitGroups()
         self._folder = state_dir / secrets.token_hex(4)
-        self._uids = SingleUids(Identities())
+        self._uids = SingleUids(identities or Identities())
         self._slots: SlotFolder | None = None
-        self._starter = OuterSandboxStarter(state_dir, self._groups.tops.values())
-        self._unread = UnreadBudget()
+        self._starter = starter or OuterSandboxStarter(state_dir, self._groups.tops.values())
+        self._unread = unread or UnreadBudget()
         self._open: set[BubblewrapSandbox] = set()
 
     @property
@@ -144,7 +154,8 @@ class BubblewrapBackend:
                 (info_read, info_write), (out_read, out_write), (err_read, err_write) = (
                     open_pipe(ours, theirs) for _ in range(3)
                 )
-                filters = open_filters(theirs)
+                filters = open_filters(theirs, shows_folders=spec.folders is not None)
+            folders = self._bound(spec, identity, theirs)
             parts = OuterSandboxParts(
                 launcher=launcher,
                 image=spec.image,
@@ -153,19 +164,22 @@ class BubblewrapBackend:
                 seccomp_fd=filters[0],
                 hash_seed=seed,
                 merged_usr=has_merged_usr(),
+                folders=tuple(folders.arguments),
             )
+            statement = _statement(guest.fileno(), filters[1], spec, slot, group, folders)
             command = execution_outer_sandbox(
                 parts,
-                guest_command(spec.image, _statement(guest.fileno(), filters[1], spec, slot, group)),
+                guest_command(spec.image, statement),
                 info_fd=info_write,
             )
             try:
                 outer = await self._starter.start(
                     command,
                     identity,
-                    pass_fds=(guest.fileno(), *filters, info_write, *group.join_fds),
+                    pass_fds=(guest.fileno(), *filters, info_write, *group.join_fds, *folders.fds),
                     stdout=out_write,
                     stderr=err_write,
+                    folders=folders.for_reaper,
                 )
             except OSError as error:
                 raise SandboxStartError(step="outer sandbox", reason=f"{launcher}: {error.strerror}") from error
@@ -184,6 +198,14 @@ class BubblewrapBackend:
         sandbox.hash_seed = seed
         self._open.add(sandbox)
         return sandbox
+
+    def _bound(self, spec: SandboxSpec, identity: Identity, theirs: contextlib.ExitStack) -> BoundFolders:
+        """The host folders of `spec`. Raises FolderError, SandboxStartError."""
+        if spec.folders is None:
+            return BoundFolders()
+        refuse_overlap(spec.folders, spec.image)
+        with step("folder"):
+            return bind_folders(spec.folders, theirs, self._folder / "shown" if identity.uid is not None else None)
 
     @staticmethod
     async def _child_pidfd(outer: OuterSandbox, info_fd: int, errors_fd: int) -> int:
@@ -215,8 +237,14 @@ class BubblewrapBackend:
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
 
-def _statement(channel_fd: int, program_fd: int, spec: SandboxSpec, slot: str, group: LimitGroup) -> str:
-    confinement = {**spec.to_confinement(slot, grouped=group.counts), "groups": list(group.join_fds)}
+def _statement(
+    channel_fd: int, program_fd: int, spec: SandboxSpec, slot: str, group: LimitGroup, folders: BoundFolders
+) -> str:
+    confinement = {
+        **spec.to_confinement(slot, grouped=group.counts),
+        "groups": list(group.join_fds),
+        "folders": folders.confinement,
+    }
     return (
         "from moonpool_guest.python import kernel; "
         f"kernel.serve_alone({channel_fd}, {program_fd}, {confinement!r}, {sorted(spec.image.variables)!r})"

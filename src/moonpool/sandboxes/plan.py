@@ -62,6 +62,7 @@ class OuterSandboxParts:
     seccomp_fd: int
     hash_seed: int  # PYTHONHASHSEED
     merged_usr: bool = True
+    folders: tuple[str, ...] = ()  # arguments that bind folders of the host
 
 
 class MapFds(NamedTuple):
@@ -92,7 +93,7 @@ def execution_outer_sandbox(parts: OuterSandboxParts, command: Sequence[str], *,
     slots = ["--ro-bind", str(parts.slots), str(_SLOTS / parts.slots.name)] if parts.slots else ["--dir", str(_SLOTS)]
     return [
         *_base(parts), *_adding(_CAPABILITIES), "--as-pid-1", "--info-fd", str(info_fd),
-        *_places(), *slots, "--chdir", "/", *_seal(parts), "--", *command,
+        *_places(), *slots, *parts.folders, "--chdir", "/", *_seal(parts), "--", *command,
     ]  # fmt: skip
 
 

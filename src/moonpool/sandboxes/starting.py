@@ -55,11 +55,11 @@ def open_pipe(ours: contextlib.ExitStack, theirs: contextlib.ExitStack) -> tuple
     return read, write
 
 
-def open_filters(theirs: contextlib.ExitStack) -> tuple[int, int]:
+def open_filters(theirs: contextlib.ExitStack, *, shows_folders: bool = False) -> tuple[int, int]:
     """The filters of the outer sandbox and of the sandbox, as files that are closed with `theirs`. Raises OSError."""
     outer = filter_fd(seccomp.outer_sandbox_filter())
     theirs.callback(os.close, outer)
-    sandbox = filter_fd(seccomp.sandbox_filter())
+    sandbox = filter_fd(seccomp.sandbox_filter(shows_folders=shows_folders))
     theirs.callback(os.close, sandbox)
     return outer, sandbox
 

@@ -10,6 +10,7 @@ import asyncio
 import codecs
 import inspect
 import logging
+import os
 import threading
 from collections import deque
 from concurrent.futures import Future
@@ -104,7 +105,7 @@ class HostedSession:
     async def _open(self) -> None:
         async with AsyncExitStack() as stack:
             opened = await stack.enter_async_context(tenant_for(self._options))
-            await self._begin(stack, opened, self._kernel_of(opened))
+            await self._begin(stack, opened, await self._kernel_of(opened))
             await self._put_files()
             self._stack, self._opened = stack.pop_all(), opened
 
@@ -130,7 +131,8 @@ class HostedSession:
         """A new kernel: variables and files are gone; files given to the session are there again."""
         await self.open()
         assert self._opened is not None
-        before, self._session = self._session, self._kernel_of(self._opened)
+        kernel = await self._kernel_of(self._opened)
+        before, self._session = self._session, kernel
         assert before is not None
         before.interrupt(at_once=True)
         await finish(before.close())
@@ -150,8 +152,10 @@ class HostedSession:
         for path, content in (self._options.files or {}).items():
             await put(self._session.files, path, content, replace=True)
 
-    def _kernel_of(self, opened: OpenTenant) -> Session:
-        return opened.tenant.runtime.session(_grant_of(opened), checkpoints=self._options.checkpoints)
+    async def _kernel_of(self, opened: OpenTenant) -> Session:
+        options = self._options
+        folders = await asyncio.to_thread(options.folders, dict(os.environ))
+        return opened.tenant.runtime.session(_grant_of(opened), checkpoints=options.checkpoints, folders=folders)
 
     # --- checkpoints
 

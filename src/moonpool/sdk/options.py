@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
+from moonpool.bootstrap import host_folders
 from moonpool.configuration.server_files import load_servers, secret_source
 from moonpool.configuration.servers import parse_config
 from moonpool.configuration.value_files import read_value_file
@@ -18,6 +19,7 @@ from moonpool.settings import Settings
 if TYPE_CHECKING:
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.json import JsonObject
+    from moonpool.sandboxes.host_folders import HostFolders
 
 Servers: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | None"
 """A configuration file, or its content: `{"mcpServers": {...}}` or the servers by name. None: no servers."""
@@ -78,6 +80,7 @@ class SessionOptions:
     files: Mapping[str, FileContent] | None = None
     limits: Limits | None = None
     checkpoints: bool = False
+    workspace: str | os.PathLike[str] | None = None
     apart: Hashable = None
     """Servers' processes are shared only by sessions for which this is equal."""
 
@@ -90,6 +93,8 @@ class SessionOptions:
             raise InputError(f"limits must be moonpool.Limits(...), not {type(self.limits).__name__}")
         if self.files is not None and not isinstance(cast("object", self.files), Mapping):
             raise InputError(f"files must map names in /workspace to contents, not {type(self.files).__name__}")
+        if self.workspace is not None and (self.files or self.checkpoints):
+            raise InputError("workspace= is a folder of this machine: it takes no files= and no checkpoints=True")
 
     def settings(self, environ: Mapping[str, str]) -> Settings:
         """The settings of this session. Raises ConfigError, InputError."""
@@ -97,6 +102,10 @@ class SessionOptions:
         given = {_SETTING_OF[field.name]: getattr(limits, field.name) for field in fields(limits)}
         policy = None if self.policy is None else Path(self.policy).expanduser()
         return Settings.load(environ, environment=self.environment, policy=policy, **given)
+
+    def folders(self, environ: Mapping[str, str]) -> HostFolders | None:
+        """The folders of this machine that code sees. Raises FolderError, ConfigError."""
+        return None if self.workspace is None else host_folders(self.settings(environ), environ, [self.workspace])
 
     def config(self, environ: Mapping[str, str]) -> McpConfig | None:
         """The servers. Raises ConfigError, SecretStoreError, InputError."""

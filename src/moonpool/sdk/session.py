@@ -254,7 +254,7 @@ class Tools:
         return await self._session.call(reached).wait()
 
 
-def session(
+def session(  # noqa: PLR0913  what an application may want to be other
     *,
     servers: Servers = None,
     environment: str | None = None,
@@ -263,6 +263,7 @@ def session(
     files: Mapping[str, FileContent] | None = None,
     limits: Limits | None = None,
     checkpoints: bool = False,
+    workspace: str | os.PathLike[str] | None = None,
 ) -> Session:
     """A session in a sealed sandbox: `async with moonpool.session() as s: ...`.
 
@@ -272,6 +273,8 @@ def session(
     `"ask"` asks at the terminal, `"queue"` waits for `moonpool approvals`. `files` are put into `/workspace` before the
     first execution. `limits` are of this session. What is not given stands in the settings (`MOONPOOL_...`).
     With `checkpoints` the session can be undone and forked, which costs each execution some milliseconds and memory.
+    `workspace` is a folder of this machine: code works in it, at its own path and as `/workspace`, with the rights of
+    its owner; credentials in it are hidden, and its runs cannot be replayed or undone.
 
     Raises InputError; what opening it meets is raised by its first use.
     """
@@ -284,6 +287,7 @@ def session(
             files=files,
             limits=limits,  # pyright: ignore[reportArgumentType]
             checkpoints=checkpoints,
+            workspace=workspace,
         )
     )
 
@@ -299,10 +303,17 @@ async def run(  # noqa: PLR0913  those of a session, and of a run
     approve: Approve = None,
     files: Mapping[str, FileContent] | None = None,
     limits: Limits | None = None,
+    workspace: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Run one piece of code in a sandbox of its own. The parameters are those of `session` and `Session.run`."""
     async with session(
-        servers=servers, environment=environment, policy=policy, approve=approve, files=files, limits=limits
+        servers=servers,
+        environment=environment,
+        policy=policy,
+        approve=approve,
+        files=files,
+        limits=limits,
+        workspace=workspace,
     ) as opened:
         return await opened.run(code, timeout=timeout, language=language)
 

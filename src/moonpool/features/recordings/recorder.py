@@ -74,6 +74,7 @@ class RunStart:
     context: CallContext  # whose `identity` the run has
     inputs: tuple[RecordedInput, ...]
     was_put_back: bool = False  # it does not follow from the executions before it
+    has_folders: bool = False  # of the host
 
 
 class Recorder:
@@ -115,6 +116,8 @@ class Recorder:
     def _header(self, start: RunStart, at: str, shared: str) -> RunHeader:
         if start.was_put_back:
             raise NotReplayable("its session was put back to an earlier checkpoint, or changed branches, before it")
+        if start.has_folders:
+            raise NotReplayable("its session had a folder of this machine, whose files are not recorded")
         code, identity = start.code.decode(), start.context.identity
         if self._redactor.text(code, Counter()) != code:
             raise NotReplayable(

@@ -66,6 +66,7 @@ class Run(_Message, frozen=True, tag="run"):
     backend: str | None = None
     config_digest: str | None = None
     policy_digest: str | None = None
+    workspace: str | None = None  # a folder of the host
     fills_forms: bool = False  # a person at a terminal can fill in servers' forms
 
 
