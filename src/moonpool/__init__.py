@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from moonpool.engine.files.local_files import LocalFileError
     from moonpool.engine.files.service import FileEntry
     from moonpool.features.approvals.model import ApprovalAnswerError
+    from moonpool.sandboxes.host_folders import FolderError
     from moonpool.sdk.checkpoints import Undone, UndoneCall
     from moonpool.sdk.events import ApprovalRequest, Output, Progress, ServerQuestion, ToolCallEnded, ToolCallStarted
     from moonpool.sdk.options import Limits
@@ -44,6 +45,7 @@ _HOMES = {
     "FileEntry": "engine.files.service",
     "FileTransferError": "engine.files.errors",
     "Files": "sdk.session",
+    "FolderError": "sandboxes.host_folders",
     "HostUnfitError": "core.errors",
     "InputError": "core.errors",
     "Limits": "sdk.options",
@@ -81,6 +83,7 @@ __all__ = [
     "FileEntry",
     "FileTransferError",
     "Files",
+    "FolderError",
     "HostUnfitError",
     "InputError",
     "Limits",

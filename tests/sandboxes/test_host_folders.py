@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from moonpool.sandboxes.base import SandboxSpec, SandboxStartError
+from moonpool.sandboxes import folder_space
+from moonpool.sandboxes.base import LimitKind, SandboxSpec, SandboxStartError
 from moonpool.sandboxes.host_folders import FolderError, HostFolder, HostFolders, Surroundings, attached
 from moonpool_wire import folder_names
 from sandboxes.probe import Probe
@@ -211,14 +212,22 @@ async def test_a_folder_that_was_replaced_by_a_link_is_not_bound(
             pass
 
 
-async def test_what_holds_too_much_is_refused_by_name(
-    real_backend: Backend, image: ImageSpec, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_holds_too_much_is_refused_by_name(real_backend: Backend, image: ImageSpec, folder: Path) -> None:
     for number in range(folder_names.GUARDS_MAX + 1):
         (folder / f"{number}.pem").touch()
     with pytest.raises(SandboxStartError, match="guarded names"):
         async with opened(real_backend, image, shown(folder)):
             pass
+
+
+async def test_a_sandbox_that_fills_the_disk_of_a_folder_is_ended(
+    real_backend: Backend, image: ImageSpec, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(real_backend, image, shown(folder)) as probe:
+        monkeypatch.setattr(folder_space, "_LEFT_BYTES_MIN", 1 << 62)
+        run = await probe.run_to_exit("while True: pass")
+    assert run.exit is not None
+    assert run.exit.limit is LimitKind.FOLDER_SPACE
 
 
 @every_row(

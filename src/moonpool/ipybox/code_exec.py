@@ -15,6 +15,7 @@ from moonpool.ipybox.options import (
     import_folders,
     package_roots,
     tell_of_sandbox,
+    work_folders,
 )
 from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest
 
@@ -174,7 +175,7 @@ class CodeExecutor:
             connect_timeout=self.connect_timeout,
             asks=self.approve_tool_calls,
             apart=object(),
-            work=(self.working_dir or Path.cwd(), *self._made_images_dir()),
+            work=work_folders(self.working_dir, self.images_dir),
             imports=import_folders(self.kernel_env),
         )
         kernel = KernelSession(options, self.kernel_env, self.images_dir or Path("images"), self.kernel_init_timeout)
@@ -184,12 +185,6 @@ class CodeExecutor:
             await kernel.stop()
             raise
         return kernel
-
-    def _made_images_dir(self) -> tuple[Path, ...]:
-        if self.images_dir is None:
-            return ()
-        self.images_dir.mkdir(parents=True, exist_ok=True)
-        return (self.images_dir,)
 
 
 async def _answer(request: ApprovalRequest) -> None:

@@ -104,6 +104,14 @@ def _warn(text: str) -> None:
         _log.warning(text)
 
 
+def work_folders(working_dir: Path | None, images_dir: Path | None) -> tuple[Path, ...]:
+    """The folders that code may write: its own first, then one that was named for pictures, which is made."""
+    if images_dir is None:
+        return (working_dir or Path.cwd(),)
+    images_dir.mkdir(parents=True, exist_ok=True)
+    return (working_dir or Path.cwd(), images_dir)
+
+
 def import_folders(kernel_env: Mapping[str, str]) -> tuple[Path, ...]:
     """The folders of PYTHONPATH that are there, without what every sandbox sees."""
     entries = [Path(entry).resolve() for entry in kernel_env.get("PYTHONPATH", "").split(os.pathsep) if entry]

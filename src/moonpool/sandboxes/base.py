@@ -61,6 +61,7 @@ class LimitKind(StrEnum):
     MEMORY = "memory"
     CPU = "cpu"
     PROCESSES = "processes"
+    FOLDER_SPACE = "folder_space"  # on the file system of an attached folder
 
 
 _ADDRESSES_BEYOND_MEMORY = 64 * 1024**3  # reserved and never touched: WebAssembly takes 10 GiB for each memory

@@ -13,9 +13,10 @@ import secrets
 import shutil
 from typing import TYPE_CHECKING
 
-from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxStartError, Stream
+from moonpool.sandboxes.base import ExitCause, ExitOutcome, LimitKind, SandboxStartError, Stream
 from moonpool.sandboxes.cgroups import LimitGroups
 from moonpool.sandboxes.folder_binding import BoundFolders, bind_folders, refuse_overlap
+from moonpool.sandboxes.folder_space import SpaceWatch
 from moonpool.sandboxes.host_requirements import missing_on_host, remedies_named
 from moonpool.sandboxes.identity import Identities, SingleUids
 from moonpool.sandboxes.link import GuestLink, outcome_of
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 
     from moonpool.sandboxes.base import SandboxSpec
     from moonpool.sandboxes.control_group import LimitGroup
+    from moonpool.sandboxes.host_folders import HostFolders
     from moonpool.sandboxes.identity import Identity
     from moonpool.sandboxes.reaper_client import OuterSandbox
 
@@ -66,11 +68,20 @@ class BubblewrapSandbox(LinkedSandbox):
         on_gone: Callable[[BubblewrapSandbox], None],
     ) -> None:
         super().__init__(link, pidfd, slots, slot, group, on_gone=lambda: on_gone(self))
+        self._space: SpaceWatch | None = None
         outer.ended.add_done_callback(lambda ended: self._end(self._outcome(ended.result())))
+
+    def watch_space(self, folders: HostFolders) -> None:
+        """End it before its code fills their file systems."""
+        self._space = SpaceWatch(folders, self.kill)
 
     def _outcome(self, code: int) -> ExitOutcome:
         """Bubblewrap ends as the kernel did: with its exit code, or with 128 and the number of its signal."""
         violation = self._link.violation
+        if self._space is not None:
+            self._space.stop()
+            if self._space.is_full:
+                return ExitOutcome(cause=ExitCause.KILLED, limit=LimitKind.FOLDER_SPACE)
         if code < 0:  # bubblewrap itself was killed
             cause = ExitCause.KILLED if self._killed or violation else ExitCause.LOST
             return ExitOutcome(cause=cause, signal=-code, violation=violation)
@@ -195,6 +206,8 @@ class BubblewrapBackend:
             ours.pop_all()
             os.close(info_read)
         sandbox = BubblewrapSandbox(outer, pidfd, link, slots, slot, group, lambda one: self._on_gone(one, identity))
+        if spec.folders is not None:
+            sandbox.watch_space(spec.folders)
         sandbox.hash_seed = seed
         self._open.add(sandbox)
         return sandbox

@@ -106,7 +106,8 @@ def _checked(given: Path, around: Surroundings, *, writable: bool) -> HostFolder
     found = path.stat()
     if os.geteuid() not in {0, found.st_uid}:
         writable = False
-    if writable and (free := os.statvfs(path)).f_bavail * free.f_frsize < FREE_BYTES_MIN:
+    space = os.statvfs(path)
+    if writable and space.f_bavail * space.f_frsize < FREE_BYTES_MIN:
         raise FolderError(f"{path} cannot be attached: less than {FREE_BYTES_MIN:,} bytes are free on its file system")
     fixed = [own for own in around.own_code if writable and own.is_relative_to(path)]
     outermost = [one for one in fixed if not any(one != other and one.is_relative_to(other) for other in fixed)]
