@@ -1,0 +1,73 @@
+"""Folders that the application names: the kernel's own, imports, pictures."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+import moonpool
+from moonpool.ipybox import CodeExecutor
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.anyio
+
+PICTURE = """
+import base64
+display(base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="))
+"""
+
+
+async def test_code_is_in_the_directory_of_the_process(project: Path) -> None:
+    (project / "own.py").write_text("x = 'imported'", encoding="utf-8")
+    (project / ".env").write_text("KEY=1", encoding="utf-8")
+    async with CodeExecutor() as executor:
+        said = await executor.execute(
+            "import os, own\nopen('out.txt', 'w').write(own.x)\nprint(os.getcwd())\n"
+            "try:\n    open('.env')\nexcept PermissionError as error:\n    print(error.strerror)"
+        )
+        assert said.text == f"{project}\nPermission denied"
+        shown = await executor.execute(PICTURE)
+        assert shown.images[0].parent == project / "images"
+    assert (project / "out.txt").read_text(encoding="utf-8") == "imported"
+    assert sorted(path.name for path in project.iterdir()) == [".env", "images", "out.txt", "own.py"]
+
+
+async def test_imports_are_read_only_and_pictures_go_where_they_should(project: Path) -> None:
+    work, lib, images = project / "work", project / "lib", project / "pictures"
+    for folder in (work, lib):
+        folder.mkdir()
+    (lib / "helping.py").write_text("x = 1", encoding="utf-8")
+    env = {"PYTHONPATH": f"{lib}{os.pathsep}{project / 'missing'}"}
+    async with CodeExecutor(working_dir=work, images_dir=images, kernel_env=env) as executor:
+        said = await executor.execute(
+            f"import os, helping\nprint(helping.x, os.listdir({str(project)!r}))\n"
+            f"try:\n    open({str(lib / 'new')!r}, 'w')\nexcept OSError as error:\n    print(error.strerror)"
+        )
+        assert said.text is not None
+        assert said.text.startswith("1 [")
+        assert said.text.endswith("Read-only file system")
+        await executor.execute(f"import os\nos.symlink('/etc', {str(work / 'images')!r})")
+        assert (await executor.execute(PICTURE)).images[0].parent == images
+
+
+async def test_pictures_do_not_follow_a_link_that_code_made(project: Path) -> None:
+    outside = project / "outside"
+    work = project / "work"
+    for folder in (outside, work):
+        folder.mkdir()
+    os.chdir(work)
+    async with CodeExecutor() as executor:
+        with pytest.raises(OSError, match="symbolic links"):
+            await executor.execute(f"import os\nos.symlink({str(outside)!r}, 'images')\n{PICTURE}")
+    assert list(outside.iterdir()) == []
+
+
+async def test_a_home_is_refused_by_name(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(project))
+    with pytest.raises(moonpool.FolderError, match="it is a home"):
+        await CodeExecutor().start()
