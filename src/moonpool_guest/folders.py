@@ -17,7 +17,6 @@ from moonpool_guest import linux
 from moonpool_wire.folder_names import (
     ENTRIES_MAX,
     GUARDS_MAX,
-    READ_ONLY_IN_GIT,
     VENV_MARK,
     is_hidden,
     is_read_only,
@@ -102,25 +101,11 @@ class _Guards:
             if is_hidden(name):
                 self._hide(below + name, mode)
                 continue
-            if name == ".git":
-                self._guard_git(below + name, mode)
-                continue
             if is_read_only(name) and not stat.S_ISLNK(mode):
                 self._fix(below + name)
-            if stat.S_ISDIR(mode):
+            if stat.S_ISDIR(mode) and name != ".git":
                 found.append(f"{below}{name}/")
         return found
-
-    def _guard_git(self, path: str, mode: int) -> None:
-        if stat.S_ISREG(mode):
-            self._fix(path)
-        elif stat.S_ISDIR(mode):
-            self._pin(path)
-            for name in READ_ONLY_IN_GIT:
-                try:
-                    self._fix(f"{path}/{name}")
-                except FileNotFoundError:
-                    pass
 
     def _hide(self, path: str, mode: int) -> None:
         if stat.S_ISLNK(mode):

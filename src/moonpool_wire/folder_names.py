@@ -18,15 +18,15 @@ HIDDEN: Final = (
 """Credentials: code can neither read nor replace what has such a name."""
 
 READ_ONLY: Final = (
-    ".vscode", ".idea", ".zed", ".devcontainer", ".claude", ".cursor", ".mcp.json", ".husky", ".githooks",
+    ".git", ".vscode", ".idea", ".zed", ".devcontainer", ".claude", ".cursor", ".mcp.json", ".husky", ".githooks",
     ".pre-commit-config.yaml", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc",
     ".zshenv", ".zprofile", ".zlogin", ".inputrc", ".gitconfig", ".pdbrc", ".gdbinit",
 )  # fmt: skip
-"""What programs of the user run without being asked: editors, agents, shells."""
+"""What programs of the user run, or take commands from, without being asked: git, editors, agents, shells.
 
-READ_ONLY_IN_GIT: Final = ("hooks", "config", "config.worktree", "info", "modules", "worktrees", "commondir")
-"""In a folder `.git`: what git runs, or takes commands from. The folder itself cannot be moved away. A file `.git` is
-read-only."""
+`.git` as a whole: in a repository that it could write to, code would only have to make a file `commondir` to have git
+read another configuration, and with it commands.
+"""
 
 VENV_MARK: Final = "pyvenv.cfg"
 """A folder that holds this file is a virtual environment: its programs run outside, too. Read-only as a whole."""

@@ -9,6 +9,8 @@ import pytest
 
 import moonpool
 from moonpool.ipybox import CodeExecutor
+from moonpool.ipybox.kernel_mgr.client import KernelClient
+from moonpool.ipybox.kernel_mgr.server import KernelGateway
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,6 +67,12 @@ async def test_pictures_do_not_follow_a_link_that_code_made(project: Path) -> No
         with pytest.raises(OSError, match="symbolic links"):
             await executor.execute(f"import os\nos.symlink({str(outside)!r}, 'images')\n{PICTURE}")
     assert list(outside.iterdir()) == []
+
+
+async def test_a_kernel_of_a_gateway_is_in_its_directory(project: Path) -> None:
+    (work := project / "work").mkdir()
+    async with KernelGateway(port=2, working_dir=work), KernelClient(port=2) as client:
+        assert (await client.execute("import os\nprint(os.getcwd())")).text == str(work)
 
 
 async def test_a_home_is_refused_by_name(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
