@@ -11,6 +11,7 @@ import moonpool
 from moonpool.ipybox import CodeExecutor
 from moonpool.ipybox.kernel_mgr.client import KernelClient
 from moonpool.ipybox.kernel_mgr.server import KernelGateway
+from moonpool.ipybox.registered_servers import register, registered
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -73,6 +74,16 @@ async def test_a_kernel_of_a_gateway_is_in_its_directory(project: Path) -> None:
     (work := project / "work").mkdir()
     async with KernelGateway(port=2, working_dir=work), KernelClient(port=2) as client:
         assert (await client.execute("import os\nprint(os.getcwd())")).text == str(work)
+
+
+async def test_a_link_that_code_made_leads_to_no_servers_of_another_project(project: Path) -> None:
+    other, work = project / "other/mcptools", project / "work"
+    for folder in (other / "theirs", work):
+        folder.mkdir(parents=True)
+    register(other, "theirs", {"command": "/bin/false"}, os.environ)
+    assert list(registered([other], os.environ)) == ["theirs"]
+    (work / "mcptools").symlink_to(other)
+    assert registered([work / "mcptools"], os.environ) == {}
 
 
 async def test_a_home_is_refused_by_name(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:

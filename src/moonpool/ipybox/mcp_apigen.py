@@ -70,6 +70,8 @@ def _check_name(name: str) -> None:
 
 
 def _write(snapshot: ToolSnapshot, name: str, params: Mapping[str, Any], root: Path) -> None:
+    if root.is_symlink():  # by code in a sandbox, perhaps
+        raise InputError(f"{root} is a link; name the folder that it leads to")
     target, own = root / name, secrets.token_hex(8)
     building, before = root / f".{name}-{own}", root / f".{name}-{own}-before"
     try:
