@@ -30,7 +30,7 @@ _GROUPS = {
     "Checkpoints": ("Checkpoint", "Undone", "UndoneCall", "CheckpointError"),
     "Errors": (
         "MoonpoolError", "InputError", "ConfigError", "HostUnfitError", "ExecutionFailedError", "ApprovalAnswerError",
-        "FileTransferError", "LocalFileError", "NetworkRuleError",
+        "FileTransferError", "LocalFileError", "NetworkRuleError", "FolderError",
     ),
 }  # fmt: skip
 _FIELD = re.compile(r'^    (\w+): [^\n#]*?(?:#\s*([^\n]*))?\n(?:    """(.*?)""")?', re.MULTILINE | re.DOTALL)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from moonpool.engine.packages.model import InstalledPackage, InstalledPackages, PackageError
     from moonpool.features.approvals.model import ApprovalAnswerError
     from moonpool.network.rules import HeaderCredential, NetworkRuleError
+    from moonpool.sandboxes.host_folders import FolderError
     from moonpool.sdk.checkpoints import Undone, UndoneCall
     from moonpool.sdk.events import (
         ApprovalRequest,
@@ -55,6 +56,7 @@ _HOMES = {
     "FileEntry": "engine.files.service",
     "FileTransferError": "engine.files.errors",
     "Files": "sdk.session",
+    "FolderError": "sandboxes.host_folders",
     "HeaderCredential": "network.rules",
     "HostUnfitError": "core.errors",
     "InputError": "core.errors",
@@ -100,6 +102,7 @@ __all__ = [
     "FileEntry",
     "FileTransferError",
     "Files",
+    "FolderError",
     "HeaderCredential",
     "HostUnfitError",
     "InputError",

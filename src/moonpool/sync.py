@@ -334,6 +334,7 @@ def session(  # noqa: PLR0913  what a session has
     checkpoints: bool = False,
     network: AllowedDomains = None,
     packages: str | Sequence[str] | None = None,
+    workspace: str | os.PathLike[str] | None = None,
 ) -> Session:
     """A session in a sealed sandbox; the parameters are those of `moonpool.session`.
 
@@ -350,6 +351,7 @@ def session(  # noqa: PLR0913  what a session has
             checkpoints=checkpoints,
             network=network,
             packages=packages,
+            workspace=workspace,
         )
     )
 
@@ -366,6 +368,7 @@ def run(  # noqa: PLR0913  those of a session, and of a run
     files: Mapping[str, FileContent] | None = None,
     limits: Limits | None = None,
     network: AllowedDomains = None,
+    workspace: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Run one piece of code in a sandbox of its own. The parameters are those of `session` and `Session.run`."""
     with session(
@@ -376,6 +379,7 @@ def run(  # noqa: PLR0913  those of a session, and of a run
         files=files,
         limits=limits,
         network=network,
+        workspace=workspace,
     ) as opened:
         return opened.run(code, timeout=timeout, language=language)
 

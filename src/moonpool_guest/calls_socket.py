@@ -54,19 +54,20 @@ class CallService:
     """Listens and passes calls on. Callers beyond `CONNECTIONS_MAX` wait in the listener's backlog."""
 
     def __init__(self) -> None:
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        self._listener: socket.socket | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._room = asyncio.Semaphore(CONNECTIONS_MAX)
         self._held = Allowance(_HELD_BYTES_MAX)
 
     def open(self) -> None:
-        """Start to listen. Does nothing when a program of this sandbox has taken the name."""
+        """Start to listen. Does nothing when a program of this sandbox has taken the name, or may have no sockets."""
         try:
+            self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
             self._listener.bind(ADDRESS)
             self._listener.listen(CONNECTIONS_MAX)
         except OSError:
             return
-        self._keep(self._accept())
+        self._keep(self._accept(self._listener))
 
     async def close(self) -> None:
         """Stop listening and give up what is open."""
@@ -75,19 +76,20 @@ class CallService:
             task.cancel()
         if tasks:
             await asyncio.gather(*tasks, return_exceptions=True)
-        self._listener.close()
+        if self._listener is not None:
+            self._listener.close()
 
     def _keep(self, work: "Coroutine[Any, Any, None]") -> None:
         task = asyncio.ensure_future(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _accept(self) -> None:
+    async def _accept(self, listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await self._room.acquire()
             try:
-                connection, _ = await loop.sock_accept(self._listener)
+                connection, _ = await loop.sock_accept(listener)
             except OSError:  # code in PID 1 holds all descriptors
                 self._room.release()
                 await asyncio.sleep(_ACCEPT_PAUSE_S)

@@ -18,7 +18,7 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from moonpool_guest import linux, proxy_listener
+from moonpool_guest import folders, linux, proxy_listener
 
 CHANNEL_FD = 3
 UID_INSIDE = 1000
@@ -65,7 +65,8 @@ def confine(
 def confine_alone(spec: "dict[str, Any]", fds: "list[int]", *, program: linux.FilterProgram) -> None:
     """Turn PID 1 of an outer sandbox that has mapped our uid already into a sandbox; otherwise as `confine`.
 
-    `spec` holds `groups`, too: the numbers of the descriptors for `_join_groups`.
+    `spec` holds `groups`, too: the numbers of the descriptors for `_join_groups`; and `folders`, of the host, or None:
+    `shown` (`moonpool_guest.folders`), the path of the `first`, where code starts, and whether it `is_workspace`.
     """
     _take(
         ("groups", lambda: _join_groups(spec["groups"])),
@@ -163,9 +164,15 @@ def _mount(spec: "dict[str, Any]") -> None:
         os.mkdir(source, mode)
         linux.mount(source, place, None, linux.MS_BIND)
     os.umask(mask)
+    of_host = spec.get("folders")
+    if of_host:
+        folders.show(of_host["shown"], _QUOTA)
+        if of_host["is_workspace"]:
+            linux.mount(of_host["first"], WORKSPACE, None, linux.MS_BIND | linux.MS_REC)
     linux.unmount(_QUOTA)
     if slot:
         linux.mount(f"{SLOTS}/{slot}", WRAPPERS, None, linux.MS_BIND)
+    if slot and not (of_host and of_host["is_workspace"]):
         os.symlink(f"{WRAPPERS}/current/servers", f"{WORKSPACE}/servers")
         os.symlink(f"{WRAPPERS}/current/mcptools", f"{WORKSPACE}/mcptools")
     linux.mount(_QUOTA, SLOTS, None, linux.MS_BIND)  # which is empty again, and read-only as the whole root
@@ -175,7 +182,7 @@ def _mount(spec: "dict[str, Any]") -> None:
     linux.mount("proc", "/proc", "proc", _FLAGS | linux.MS_NOEXEC | linux.MS_RDONLY, "subset=pid")
     linux.mount("devpts", "/dev/pts", "devpts", linux.MS_NOSUID | linux.MS_NOEXEC, _PTS)
     socket.sethostname("sandbox")
-    os.chdir(WORKSPACE)
+    os.chdir(of_host["first"] if of_host else WORKSPACE)
 
 
 def apply_limits(limits: "dict[str, int]") -> None:

@@ -119,6 +119,7 @@ def test_declared_placeholders_come_from_a_file(tmp_path: Path, hub: Path) -> No
     [
         (["--dry-run", "--plan-first"], "--dry-run and --plan-first exclude each other"),
         (["--dry-run", "--session", "s"], "--dry-run cannot be used with --session"),
+        (["--plan-first", "--workspace", "."], "--plan-first cannot be used with --workspace"),
         (["--placeholders", "answers.toml"], "--placeholders answers the calls of a dry run"),
         (["--plan", "plan_0123456789"], "there is no plan 'plan_0123456789'"),
     ],

@@ -32,7 +32,7 @@ from moonpool.core.errors import MoonpoolError
 from moonpool.sandboxes import messages, seccomp
 from moonpool.sandboxes.cgroups import UNIT_LINES
 from moonpool.settings import Settings
-from moonpool_wire import limits
+from moonpool_wire import folder_names, limits
 from tables import every_row
 
 if TYPE_CHECKING:
@@ -53,6 +53,12 @@ def test_every_setting_has_a_row_with_its_default() -> None:
         for name, value in real.items()
         if name != "data_dir"
     }
+
+
+def test_every_guarded_name_is_listed() -> None:
+    shown = set(re.findall(r"`([^`]+)`", section(read("docs/how-to/folders.md"), "What code cannot touch")))
+    guarded = {*folder_names.HIDDEN, *folder_names.READ_ONLY, folder_names.VENV_MARK}
+    assert guarded <= shown
 
 
 def _all_errors() -> Iterator[type[MoonpoolError]]:

@@ -8,7 +8,9 @@ import math
 import os
 import sqlite3
 import subprocess
+import tempfile
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -26,13 +28,13 @@ from moonpool.pipeline.approval import approve
 from moonpool.replay.report import ReplayEnd
 from moonpool.replay.service import ReplayImpossibleError, ReplayRequest
 from moonpool.replay.source import load_source
+from moonpool.sandboxes.host_folders import HostFolder, HostFolders
 from moonpool.settings import Settings
 from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path, recordings_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable
-    from pathlib import Path
 
     from moonpool.core.envelope import Envelope
     from moonpool.features.approvals.model import ApprovalAnswer, ApprovalRequest
@@ -139,6 +141,11 @@ async def _record() -> dict[str, Envelope]:
         found["after an undo"] = await session.execute(CodeRequest(code=b"result = x"))
         found["later"] = await session.execute(CodeRequest(code=b"result = x"))
         await session.close()
+        with tempfile.TemporaryDirectory(dir="/var/tmp") as made:
+            folder = HostFolders((HostFolder(Path(made), writable=True),))
+            session = app.runtime.session(app.caller_grant, folders=folder)
+            found["with a folder"] = await session.execute(CodeRequest(code=b"result = 1"))
+            await session.close()
     async with open_app(record="off") as app:
         found["not recorded"] = await run(app, "result = 1")
     return found
@@ -262,6 +269,12 @@ async def test_what_follows_an_undo_says_that_it_cannot_be_replayed(past: Past) 
     for name in ("after an undo", "later"):
         with pytest.raises(RecordingError, match="its session was put back to an earlier checkpoint"):
             await replay(past[name])
+
+
+async def test_what_ran_with_a_folder_of_the_host_says_that_it_cannot_be_replayed(past: Past) -> None:
+    assert past["with a folder"].data == 1
+    with pytest.raises(RecordingError, match="its session had a folder of this machine"):
+        await replay(past["with a folder"])
 
 
 async def test_an_execution_that_was_cut_off_is_replayed_as_far_as_the_record(past: Past) -> None:

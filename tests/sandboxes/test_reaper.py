@@ -54,7 +54,7 @@ class Served:
         """Ask for an outer sandbox; return the first message."""
         with Path(os.devnull).open("wb") as null:
             rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [null.fileno()] * 2))]
-            self.control.sendmsg(["\0".join(("start", "1", UID, "", *command)).encode()], rights)
+            self.control.sendmsg(["\0".join(("start", "1", UID, "", "", *command)).encode()], rights)
         return self.hear()
 
     def hear(self) -> list[bytes]:

@@ -8,7 +8,7 @@ knows the paths.
 
 from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.engine import Engine, open_engine
-from moonpool.bootstrap.folders import data_folder, sandbox_uid
+from moonpool.bootstrap.folders import data_folder, host_folders, sandbox_uid
 from moonpool.bootstrap.programs import find_runtimes
 from moonpool.bootstrap.recordings import open_recordings
 from moonpool.bootstrap.sandboxes import BACKENDS, assemble_backend, image_spec
@@ -24,6 +24,7 @@ __all__ = [
     "assemble_tools",
     "data_folder",
     "find_runtimes",
+    "host_folders",
     "image_spec",
     "local_principal",
     "make_learned_types",

@@ -1,23 +1,40 @@
-"""Paths of the installation, and the uid that must be able to read them."""
+"""Paths of the installation, the uid that must be able to read them, and the folders that a session is given."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from moonpool.sandboxes.host_folders import Surroundings, attached, own_code
 from moonpool.sandboxes.identity import UID_FIRST
 from moonpool.store.paths import data_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+    from collections.abc import Mapping, Sequence
 
+    from moonpool.sandboxes.host_folders import HostFolders
     from moonpool.settings import Settings
 
 
 def data_folder(settings: Settings, environ: Mapping[str, str]) -> Path:
     """The data folder in force."""
     return settings.data_dir or data_dir(os.geteuid(), environ)
+
+
+def host_folders(
+    settings: Settings,
+    environ: Mapping[str, str],
+    work: Sequence[str | os.PathLike[str]],
+    imports: Sequence[str | os.PathLike[str]] = (),
+    *,
+    is_workspace: bool = True,
+) -> HostFolders:
+    """Folders of this machine for one session (`sandboxes.host_folders.attached`). Raises FolderError."""
+    around = Surroundings(
+        home=Path(environ.get("HOME") or "/root"), data=data_folder(settings, environ), own_code=own_code()
+    )
+    return attached(work, imports=imports, around=around, is_workspace=is_workspace)
 
 
 def sandbox_uid() -> int:

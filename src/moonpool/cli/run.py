@@ -84,6 +84,12 @@ class _Answer:
 )
 @allow_network_option
 @click.option("--force", is_flag=True, help="Let --get replace files.")
+@click.option(
+    "--workspace",
+    type=Path,
+    metavar="FOLDER",
+    help="Let code work in this folder, at its own path and as /workspace. A session keeps it.",
+)
 @click.option("--dry-run", is_flag=True, help="Make no call that may change something; list them as a plan.")
 @click.option("--plan-first", is_flag=True, help="Rehearse, ask once about all calls, then run only those.")
 @click.option("--plan", metavar="PLAN_ID", help="Run under this plan of a dry run; only its calls are made.")
@@ -168,6 +174,8 @@ def _placeholders(order: RunOrder) -> Mapping[str, JsonValue]:
         raise InputError(f"{named[0]} cannot be used with --session; rehearse and run without one")
     if named and order.allow_network:
         raise InputError(f"{named[0]} is about tool calls; code with a network can do more, so run it without")
+    if named and order.workspace is not None:
+        raise InputError(f"{named[0]} cannot be used with --workspace: a dry run would change the folder")
     if order.placeholders is None:
         return {}
     if "dry_run" not in given and "plan_first" not in given:

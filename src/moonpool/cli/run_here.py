@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 async def run_here(parts: RunParts) -> None:
     """Run the code and print its line. Raises MoonpoolError before there is an envelope."""
     with no_collection():
-        from moonpool.bootstrap import open_default_tenant
+        from moonpool.bootstrap import host_folders, open_default_tenant
         from moonpool.engine.answering import answered_by
         from moonpool.engine.envelope_line import envelope_line
         from moonpool.engine.missing_tools import telling_missing_tools
@@ -29,6 +29,9 @@ async def run_here(parts: RunParts) -> None:
         from moonpool.features.plans.planning import plan_first, report_lines
 
     interrupts = Interrupts()
+    folders = None
+    if parts.order.workspace is not None:
+        folders = host_folders(parts.settings, os.environ, [parts.order.workspace])
     config = read_config(parts.order.config)
     request = replace(
         parts.source,
@@ -55,7 +58,7 @@ async def run_here(parts: RunParts) -> None:
             caller_grant = answered_by(app.caller_grant, lambda: person)
 
             async def execute(request: CodeRequest) -> Envelope:
-                session = app.runtime.session(caller_grant, final=True)
+                session = app.runtime.session(caller_grant, final=True, folders=folders)
                 last[:] = [session]
                 await parts.files.send(session.files)
                 interrupts.aim(session)

@@ -51,6 +51,7 @@ async def run_in_session(parts: RunParts, name: str) -> None:
         typescript=parts.source.typescript,
         environment=order.environment,
         backend=order.backend,
+        workspace=_workspace(order.workspace),
         config_digest=_config_digest(order.config) if order.config is not None else None,
         policy_digest=_policy_digest(parts.settings),
         network=order.allow_network or None,
@@ -99,6 +100,7 @@ async def _start(folder: SessionFolder, parts: RunParts, name: str) -> socket.so
             environment=parts.settings.environment,
             backend=parts.settings.backend,
             network=parts.order.allow_network,
+            workspace=_workspace(parts.order.workspace),
             ready_fd=3,
         )
         try:
@@ -151,6 +153,10 @@ async def _wait_ready(reading: int, log: Path, name: str, say: Callable[[str], N
     finally:
         transport.close()
     raise SessionLostError(f"the process of session {name!r} ended while it started; see {log}")
+
+
+def _workspace(folder: Path | None) -> str | None:
+    return None if folder is None else str(folder.expanduser().resolve())
 
 
 def _policy_digest(settings: Settings) -> str | None:

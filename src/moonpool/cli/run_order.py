@@ -43,6 +43,7 @@ class RunOrder:
     plan: str | None = None
     placeholders: Path | None = None
     allow_network: tuple[str, ...] = ()
+    workspace: Path | None = None
     as_json: bool = False  # print JSON on a terminal, too
 
 

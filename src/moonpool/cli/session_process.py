@@ -37,6 +37,7 @@ class SessionStart(msgspec.Struct, frozen=True, kw_only=True):
     environment: str
     backend: str
     network: tuple[str, ...]
+    workspace: str | None
     ready_fd: int
 
 
@@ -50,7 +51,7 @@ class StartReport(msgspec.Struct, frozen=True, kw_only=True):
 
 async def _hold(start: SessionStart, starter: _Starter) -> None:
     with no_collection():
-        from moonpool.bootstrap import data_folder, open_default_tenant
+        from moonpool.bootstrap import data_folder, host_folders, open_default_tenant
         from moonpool.configuration.policies import file_digest
         from moonpool.engine.answering import answered_by
         from moonpool.network.rules import parse_domains
@@ -83,8 +84,10 @@ async def _hold(start: SessionStart, starter: _Starter) -> None:
             config_digest=start.config_digest,
             policy_digest=file_digest(app.policy),
             network=start.network,
+            workspace=start.workspace,
         )
-        session = app.runtime.session(answered_by(app.caller_grant, approver.responder))
+        folders = None if start.workspace is None else host_folders(settings, os.environ, [start.workspace])
+        session = app.runtime.session(answered_by(app.caller_grant, approver.responder), folders=folders)
         host = SessionHost(session, app.tool_registry, approver, identity, idle_s=settings.session_idle_s)
         for number in (signal.SIGTERM, signal.SIGINT):
             asyncio.get_running_loop().add_signal_handler(number, host.stop)

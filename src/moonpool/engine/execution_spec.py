@@ -25,6 +25,7 @@ class SandboxHistory:
     inputs: tuple[RecordedInput, ...] = ()  # files put since the one before
     was_put_back: bool = False  # so its state is not that of the execution before
     has_checkpoints: bool = False
+    has_folders: bool = False  # of the host, whose files are on no record
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

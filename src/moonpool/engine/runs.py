@@ -239,6 +239,7 @@ class Run:
                 inputs=history.inputs,
                 was_put_back=history.was_put_back,
                 has_network=sandbox.listener is not None,
+                has_folders=history.has_folders,
             )
             self._recording = recorder.begin(start)
         # The journal keeps order: whatever the code causes is recorded after its start. Without a journal it must

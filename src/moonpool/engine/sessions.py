@@ -57,6 +57,7 @@ if TYPE_CHECKING:
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.redaction.redactor import Redactor
     from moonpool.sandboxes.base import Sandbox, SandboxSpec
+    from moonpool.sandboxes.host_folders import HostFolders
     from moonpool.sandboxes.pool import SandboxPool
     from moonpool.sandboxes.pool_statistics import PoolStatistics
     from moonpool.settings import Settings
@@ -112,12 +113,15 @@ class Runtime:
         final: bool = False,
         checkpoints: bool = False,
         network: NetworkRules | None = None,
+        folders: HostFolders | None = None,
     ) -> Session:
         """A session; its sandbox opens at the first execution. Close it. `final`: it runs one execution only.
         `checkpoints`: it can be undone and forked. `network`: what its code may reach, see `Session.network`; None:
         as `Runtime.network` says. SECURITY: rules come from the operator or an application, never from code or a model.
+        `folders` of the host are in its sandbox.
 
-        Raises InputError for a `session_id` that cannot be put on record, NetworkRuleError.
+        Raises InputError for a `session_id` that cannot be put on record, and for `checkpoints` with `folders`;
+        NetworkRuleError.
         """
         session = Session(
             self,
@@ -126,6 +130,7 @@ class Runtime:
             final=final,
             checkpoints=checkpoints,
             network=self.network if network is None else network,
+            folders=folders,
         )
         self._sessions.add(session)
         return session
@@ -215,9 +220,13 @@ class Session:
         final: bool = False,
         checkpoints: bool = False,
         network: NetworkRules | None = None,
+        folders: HostFolders | None = None,
         origin: tuple[SharedKernel, Branch, SessionMemory] | None = None,
     ) -> None:
         """`origin` is what a forked session begins with."""
+        if checkpoints and folders is not None:
+            raise InputError("a session with a folder of this machine cannot be undone; leave out checkpoints=True")
+        self._sandbox_spec = replace(runtime.sandbox_spec, folders=folders)
         self.session_id = _checked_id(session_id) if session_id else token_hex(16)
         self._runtime, self._caller_grant, self._final = runtime, caller_grant, final
         self._snapshot: ToolSnapshot | None = None
@@ -401,6 +410,7 @@ class Session:
             inputs=self._kernel.inputs.take(sandbox.sandbox_id),
             was_put_back=self._kernel.was_put_back,
             has_checkpoints=self._branch is not None,
+            has_folders=self._sandbox_spec.folders is not None,
         )
         self._kernel.was_put_back = False
         try:
@@ -540,7 +550,7 @@ class Session:
 
     def _spec(self) -> SandboxSpec:
         """The sandbox to open: with the wrappers in it from the start, where the tools are known already."""
-        spec, snapshot = self._runtime.sandbox_spec, self._runtime.tool_registry.current
+        spec, snapshot = self._sandbox_spec, self._runtime.tool_registry.current
         if self._kernel.network is not None:
             spec = spec.with_network()
         return spec if snapshot is None else replace(spec, tree=snapshot.tree_ref)

@@ -14,8 +14,10 @@ from moonpool.ipybox.options import (
     ExecutorOptions,
     check_shell_approval,
     environment,
+    import_folders,
     package_roots,
     sandbox_network,
+    work_folders,
 )
 from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest
 
@@ -185,6 +187,8 @@ class CodeExecutor:
             asks=self.approve_tool_calls,
             asks_shell=self.approve_shell_cmds,
             apart=object(),
+            work=work_folders(self.working_dir, self.images_dir),
+            imports=import_folders(self.kernel_env),
         )
         kernel = KernelSession(
             options,

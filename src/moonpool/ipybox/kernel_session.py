@@ -11,6 +11,7 @@ from uuid import uuid4
 from moonpool.configuration.secrets import secrets_in_arguments
 from moonpool.ipybox.registered_servers import awaited
 from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest
+from moonpool.sandboxes.folder_binding import open_without_links
 from moonpool.sdk import events
 from moonpool.sdk.results import Result
 from moonpool.sdk.session import Session
@@ -76,7 +77,8 @@ class KernelSession:
         self._session = Session(replace(options, secrets=frozenset(secrets)))
         self._setup = _asking(require_shell_escape) if options.asks_shell else ""
         self._roots = options.roots
-        self._variables, self._images_dir, self._init_s = {**_QUIET, **kernel_env}, images_dir, init_s
+        self._variables, self._init_s = {**_QUIET, **kernel_env}, init_s
+        self._images_dir = images_dir.resolve()  # before code can put a link there
         self._prepared = False
         self._running: set[asyncio.Event] = set()  # set to cancel the execution
 
@@ -129,7 +131,11 @@ class KernelSession:
 
     async def _prepare(self) -> None:
         """Start the kernel, with its variables and no others, and its questions about commands."""
-        code = f"__import__('os').environ.update({self._variables!r}){self._setup}"
+        entries = [entry for entry in self._variables.get("PYTHONPATH", "").split(os.pathsep) if entry]
+        code = (
+            f"__import__('os').environ.update({self._variables!r})\n"
+            f"__import__('sys').path[2:2] = {['', *map(os.path.abspath, entries)]!r}{self._setup}"
+        )
         if names := await asyncio.to_thread(awaited, self._roots, os.environ):
             code += f"\n{_GUEST.format('async_tools')}.make_async({names})"
         result = await self._session.run(code, timeout=self._init_s)
@@ -158,11 +164,17 @@ class KernelSession:
         return ExecutionResult(text=(text.of(result) + shown_text(result)).strip() or None, images=images)
 
     def _save(self, pictures: list[tuple[bytes, str]]) -> list[Path]:
-        self._images_dir.mkdir(parents=True, exist_ok=True)
-        paths = [self._images_dir / f"{uuid4().hex}{suffix}" for _, suffix in pictures]
-        for path, (data, _) in zip(paths, pictures, strict=True):
-            path.write_bytes(data)
-        return paths
+        """SECURITY: code may write in that folder, so nothing of its path may be a link by now. Raises OSError."""
+        folder = open_without_links(self._images_dir, make=True)
+        try:
+            names = [f"{uuid4().hex}{suffix}" for _, suffix in pictures]
+            for name, (data, _) in zip(names, pictures, strict=True):
+                fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=folder)
+                with os.fdopen(fd, "wb") as file:
+                    file.write(data)
+        finally:
+            os.close(folder)
+        return [self._images_dir / name for name in names]
 
 
 def _asking(require_escape: bool) -> str:

@@ -94,6 +94,8 @@ def write_package(
 
     Raises InputError. Blocking.
     """
+    if root.is_symlink():  # by code in a sandbox, perhaps
+        raise InputError(f"{root} is a link; name the folder that it leads to")
     target, own = root / name, secrets.token_hex(8)
     building, before = root / f".{name}-{own}", root / f".{name}-{own}-before"
     try:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from moonpool.bootstrap import host_folders
 from moonpool.core.errors import ConfigError
 from moonpool.ipybox import shell_server
 from moonpool.ipybox.registered_servers import registered
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from moonpool.configuration.servers import McpConfig
+    from moonpool.sandboxes.host_folders import HostFolders
 
 _log = logging.getLogger("moonpool.ipybox")
 _told: set[str] = set()
@@ -47,6 +49,8 @@ class ExecutorOptions(SessionOptions):
     connect_timeout: float = 30.0
     asks: bool = True  # about every call, also those that policy allows
     asks_shell: bool = False  # about shell commands
+    work: tuple[Path, ...] = ()  # folders of this machine that code may write; it starts in the first
+    imports: tuple[Path, ...] = ()  # and those that it may only read
 
     def settings(self, environ: Mapping[str, str]) -> Settings:
         """The settings of this session. Raises ConfigError, InputError."""
@@ -56,6 +60,12 @@ class ExecutorOptions(SessionOptions):
         if self.approval_timeout is not None:
             given["approval_expiry_s"] = self.approval_timeout
         return Settings.load(environ, environment=self.environment, **given)
+
+    def folders(self, environ: Mapping[str, str]) -> HostFolders | None:
+        """The folders of this machine that code sees. Raises FolderError, ConfigError."""
+        if not self.work:
+            return None
+        return host_folders(self.settings(environ), environ, self.work, self.imports, is_workspace=False)
 
     def config(self, environ: Mapping[str, str]) -> McpConfig | None:
         """The servers, with `${VAR}` from the environment or the file `.env`. Raises ConfigError."""
@@ -107,6 +117,21 @@ def _warn(text: str) -> None:
     if text not in _told:
         _told.add(text)
         _log.warning(text)
+
+
+def work_folders(working_dir: Path | None, images_dir: Path | None) -> tuple[Path, ...]:
+    """The folders that code may write: its own first, then one that was named for pictures, which is made."""
+    if images_dir is None:
+        return (working_dir or Path.cwd(),)
+    images_dir.mkdir(parents=True, exist_ok=True)
+    return (working_dir or Path.cwd(), images_dir)
+
+
+def import_folders(kernel_env: Mapping[str, str]) -> tuple[Path, ...]:
+    """The folders of PYTHONPATH that are there, without what every sandbox sees."""
+    entries = [Path(entry).resolve() for entry in kernel_env.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    seen = [one for one in entries if one.is_relative_to("/usr") and not one.is_relative_to("/usr/local")]
+    return tuple(one for one in entries if one.is_dir() and one not in seen)
 
 
 def package_roots(working_dir: Path | None, kernel_env: Mapping[str, str]) -> tuple[Path, ...]:

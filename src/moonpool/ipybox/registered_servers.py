@@ -1,7 +1,8 @@
 """Which servers the packages of a folder belong to: what `generate_mcp_sources` was given, for the executors that come.
 
 SECURITY: kept in the data folder, private to its owner, by the folder of the packages: not beside them, where code in a
-sandbox may write. So such code names a server and never describes one. Placeholders are kept, not their values.
+sandbox may write. So such code names a server and never describes one. Placeholders are kept, not their values. A link
+in place of the folder is not followed: code could make one that leads to another project's packages, and its servers.
 """
 
 from __future__ import annotations
@@ -93,7 +94,8 @@ def _folder(environ: Mapping[str, str]) -> Path:
 
 
 def _path(root: Path, environ: Mapping[str, str]) -> Path:
-    return _folder(environ) / f"{sha256(os.fsencode(root.resolve())).hexdigest()[:32]}.json"
+    own = root.parent.resolve() / root.name
+    return _folder(environ) / f"{sha256(os.fsencode(own)).hexdigest()[:32]}.json"
 
 
 def awaited(roots: Iterable[Path], environ: Mapping[str, str]) -> list[str]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping, Sequence
 
+    from moonpool.sandboxes.host_folders import HostFolders
     from moonpool.sandboxes.messages import GuestMessage, HostMessage
 
 
@@ -99,6 +100,7 @@ class LimitKind(StrEnum):
     MEMORY = "memory"
     CPU = "cpu"
     PROCESSES = "processes"
+    FOLDER_SPACE = "folder_space"  # on the file system of an attached folder
 
 
 _ADDRESSES_BEYOND_MEMORY = 64 * 1024**3  # reserved and never touched: WebAssembly takes 10 GiB for each memory
@@ -167,6 +169,7 @@ class SandboxSpec:
     tree: TreeRef | None = None  # shown from the start; `Sandbox.publish` replaces it
     scope: str = "default"  # the tenant; sandboxes of different scopes share neither uid nor zygote nor slots
     hash_seed: int | None = None  # of `str` in Python, to run something again; None: any, the sandbox says which
+    folders: HostFolders | None = None  # of the host; such a sandbox has an outer sandbox of its own
 
     def to_confinement(self, slot: str, *, grouped: bool = False) -> dict[str, object]:
         """What `moonpool_guest.confine` is told: numbers and a random name, nothing else."""
@@ -183,9 +186,9 @@ class SandboxSpec:
         return replace(self, image=self.image.with_network())
 
     @property
-    def key(self) -> tuple[str, str, SandboxLimits, int | None]:
+    def key(self) -> tuple[str, str, SandboxLimits, int | None, HostFolders | None]:
         """Equal for specs whose sandboxes are interchangeable."""
-        return (self.scope, self.image.digest, self.limits, self.hash_seed)
+        return (self.scope, self.image.digest, self.limits, self.hash_seed, self.folders)
 
 
 class ExitCause(StrEnum):

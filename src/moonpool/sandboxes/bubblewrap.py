@@ -13,8 +13,10 @@ import secrets
 import shutil
 from typing import TYPE_CHECKING
 
-from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxStartError, Stream
+from moonpool.sandboxes.base import ExitCause, ExitOutcome, LimitKind, SandboxStartError, Stream
 from moonpool.sandboxes.cgroups import LimitGroups
+from moonpool.sandboxes.folder_binding import BoundFolders, bind_folders, refuse_overlap
+from moonpool.sandboxes.folder_space import SpaceWatch
 from moonpool.sandboxes.host_requirements import missing_on_host, remedies_named
 from moonpool.sandboxes.identity import Identities, SingleUids
 from moonpool.sandboxes.link import GuestLink, outcome_of
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 
     from moonpool.sandboxes.base import SandboxSpec
     from moonpool.sandboxes.control_group import LimitGroup
+    from moonpool.sandboxes.host_folders import HostFolders
     from moonpool.sandboxes.identity import Identity
     from moonpool.sandboxes.reaper_client import OuterSandbox
 
@@ -66,11 +69,20 @@ class BubblewrapSandbox(LinkedSandbox):
         on_gone: Callable[[BubblewrapSandbox], None],
     ) -> None:
         super().__init__(link, pidfd, slots, slot, group, on_gone=lambda: on_gone(self))
+        self._space: SpaceWatch | None = None
         outer.ended.add_done_callback(lambda ended: self._end(self._outcome(ended.result())))
+
+    def watch_space(self, folders: HostFolders) -> None:
+        """End it before its code fills their file systems."""
+        self._space = SpaceWatch(folders, self.kill)
 
     def _outcome(self, code: int) -> ExitOutcome:
         """Bubblewrap ends as the kernel did: with its exit code, or with 128 and the number of its signal."""
         violation = self._link.violation
+        if self._space is not None:
+            self._space.stop()
+            if self._space.is_full:
+                return ExitOutcome(cause=ExitCause.KILLED, limit=LimitKind.FOLDER_SPACE)
         if code < 0:  # bubblewrap itself was killed
             cause = ExitCause.KILLED if self._killed or violation else ExitCause.LOST
             return ExitOutcome(cause=cause, signal=-code, violation=violation)
@@ -84,13 +96,22 @@ class BubblewrapBackend:
 
     name = "bubblewrap"
 
-    def __init__(self, state_dir: Path, groups: LimitGroups | None = None) -> None:
+    def __init__(
+        self,
+        state_dir: Path,
+        groups: LimitGroups | None = None,
+        *,
+        identities: Identities | None = None,
+        starter: OuterSandboxStarter | None = None,
+        unread: UnreadBudget | None = None,
+    ) -> None:
+        """The last three may be those of another backend of this process."""
         self._groups = groups or LimitGroups()
         self._folder = state_dir / secrets.token_hex(4)
-        self._uids = SingleUids(Identities())
+        self._uids = SingleUids(identities or Identities())
         self._slots: SlotFolder | None = None
-        self._starter = OuterSandboxStarter(state_dir, self._groups.tops.values())
-        self._unread = UnreadBudget()
+        self._starter = starter or OuterSandboxStarter(state_dir, self._groups.tops.values())
+        self._unread = unread or UnreadBudget()
         self._open: set[BubblewrapSandbox] = set()
 
     @property
@@ -147,7 +168,8 @@ class BubblewrapBackend:
                     open_pipe(ours, theirs) for _ in range(3)
                 )
                 handover, handed = open_handover(spec.image, ours, theirs)
-                filters = open_filters(theirs, spec.image)
+                filters = open_filters(theirs, spec.image, shows_folders=spec.folders is not None)
+            folders = self._bound(spec, identity, theirs)
             parts = OuterSandboxParts(
                 launcher=launcher,
                 image=spec.image,
@@ -156,19 +178,22 @@ class BubblewrapBackend:
                 seccomp_fd=filters[0],
                 hash_seed=seed,
                 merged_usr=has_merged_usr(),
+                folders=tuple(folders.arguments),
             )
+            statement = _statement(guest.fileno(), filters[1], spec, slot, group, folders)
             command = execution_outer_sandbox(
                 parts,
-                guest_command(spec.image, _statement((guest.fileno(), *handed), filters[1], spec, slot, group)),
+                guest_command(spec.image, statement),
                 info_fd=info_write,
             )
             try:
                 outer = await self._starter.start(
                     command,
                     identity,
-                    pass_fds=(guest.fileno(), *handed, *filters, info_write, *group.join_fds),
+                    pass_fds=(guest.fileno(), *handed, *filters, info_write, *group.join_fds, *folders.fds),
                     stdout=out_write,
                     stderr=err_write,
+                    folders=folders.for_reaper,
                 )
             except OSError as error:
                 raise SandboxStartError(step="outer sandbox", reason=f"{launcher}: {error.strerror}") from error
@@ -185,9 +210,19 @@ class BubblewrapBackend:
             os.close(info_read)
         sandbox = BubblewrapSandbox(outer, pidfd, link, slots, slot, group, lambda one: self._on_gone(one, identity))
         sandbox.expect_listener(handover)
+        if spec.folders is not None:
+            sandbox.watch_space(spec.folders)
         sandbox.hash_seed = seed
         self._open.add(sandbox)
         return sandbox
+
+    def _bound(self, spec: SandboxSpec, identity: Identity, theirs: contextlib.ExitStack) -> BoundFolders:
+        """The host folders of `spec`. Raises FolderError, SandboxStartError."""
+        if spec.folders is None:
+            return BoundFolders()
+        refuse_overlap(spec.folders, spec.image)
+        with step("folder"):
+            return bind_folders(spec.folders, theirs, self._folder / "shown" if identity.uid is not None else None)
 
     @staticmethod
     async def _child_pidfd(outer: OuterSandbox, info_fd: int, errors_fd: int) -> int:
@@ -219,8 +254,14 @@ class BubblewrapBackend:
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
 
 
-def _statement(fds: Sequence[int], program_fd: int, spec: SandboxSpec, slot: str, group: LimitGroup) -> str:
-    confinement = {**spec.to_confinement(slot, grouped=group.counts), "groups": list(group.join_fds)}
+def _statement(
+    fds: Sequence[int], program_fd: int, spec: SandboxSpec, slot: str, group: LimitGroup, folders: BoundFolders
+) -> str:
+    confinement = {
+        **spec.to_confinement(slot, grouped=group.counts),
+        "groups": list(group.join_fds),
+        "folders": folders.confinement,
+    }
     return (
         "from moonpool_guest.python import kernel; "
         f"kernel.serve_alone({list(fds)!r}, {program_fd}, {confinement!r}, {sorted(spec.image.variables)!r})"

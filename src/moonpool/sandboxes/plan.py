@@ -62,6 +62,7 @@ class OuterSandboxParts:
     seccomp_fd: int
     hash_seed: int  # PYTHONHASHSEED
     merged_usr: bool = True
+    folders: tuple[str, ...] = ()  # arguments that bind folders of the host
 
 
 class MapFds(NamedTuple):
@@ -93,7 +94,7 @@ def execution_outer_sandbox(parts: OuterSandboxParts, command: Sequence[str], *,
     network = _adding(("CAP_NET_ADMIN",)) if parts.image.network else []  # over its own network alone, to bound it
     return [
         *_base(parts), *_adding(_CAPABILITIES), *network, "--as-pid-1", "--info-fd", str(info_fd),
-        *_places(), *slots, "--chdir", "/", *_seal(parts), "--", *command,
+        *_places(), *slots, *parts.folders, "--chdir", "/", *_seal(parts), "--", *command,
     ]  # fmt: skip
 
 

@@ -34,7 +34,8 @@ class PoolInventory:
         kind = SandboxKey(spec.key, language)
         queue = self._queues.get(kind)
         if queue is None:
-            ready_high = self._ready_high if spec.hash_seed is None else 0  # who replays seldom comes twice
+            is_usual = spec.hash_seed is None and spec.folders is None  # who replays seldom comes twice
+            ready_high = self._ready_high if is_usual else 0
             queue = self._queues[kind] = PoolQueue(kind, spec, ready_low=0, ready_high=ready_high)
         return queue
 

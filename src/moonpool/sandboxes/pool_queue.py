@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     import asyncio
 
     from moonpool.sandboxes.base import Sandbox, SandboxLimits, SandboxSpec
+    from moonpool.sandboxes.host_folders import HostFolders
 
 _WAITS_KEPT = 1024
 _PAUSE_S = 1.0
@@ -27,7 +28,7 @@ _PAUSE_S_MAX = 60.0
 class SandboxKey(NamedTuple):
     """Sandboxes of one kind are interchangeable."""
 
-    spec_key: tuple[str, str, SandboxLimits, int | None]
+    spec_key: tuple[str, str, SandboxLimits, int | None, HostFolders | None]
     language: str
 
 

@@ -66,8 +66,11 @@ class OuterSandboxStarter:
         pass_fds: Sequence[int],
         stdout: int | None,
         stderr: int | None,
+        folders: str = "",
     ) -> OuterSandbox:
-        """Start `command` with nothing inherited but `pass_fds`. A cancelled start leaves no process. Raises OSError.
+        """Start `command` with nothing inherited but `pass_fds`; `folders` is what `folder_mounts` takes.
+
+        A cancelled start leaves no process. Raises OSError.
 
         SECURITY: never as kernel uid 0.
         """
@@ -75,7 +78,7 @@ class OuterSandboxStarter:
         assert uid != 0, "an outer sandbox must not run as kernel uid 0"
         reaper = await self.begin()
         starting = asyncio.ensure_future(
-            reaper.start(command, identity.uid, pass_fds=pass_fds, stdout=stdout, stderr=stderr)
+            reaper.start(command, identity.uid, pass_fds=pass_fds, stdout=stdout, stderr=stderr, folders=folders)
         )
         try:
             return await asyncio.shield(starting)

@@ -13,9 +13,10 @@ So outer sandboxes are children of this small process, which
 
 It is a program of its own: `python -I -S -c "...; main(...)"`, standard library only, one thread. The host's side is
 `moonpool.sandboxes.reaper_client`. Packets on the SEQPACKET control socket are words between NUL bytes. To it: `start`,
-id, uid (or empty), the descriptor numbers that the outer sandbox needs, the command; the descriptors stdout, stderr and
-those come along. Or `end`, id: kill that outer sandbox. Or `bye`: the host shuts down in order. From it: `started`, id,
-pid, with a pidfd; `refused`, id, errno; `ended`, id, wait status.
+id, uid (or empty), the host folders to mount for it (`folder_mounts`: JSON, or empty), the descriptor numbers that the
+outer sandbox needs, the command; the descriptors stdout, stderr and those come along. Or `end`, id: kill that outer
+sandbox. Or `bye`: the host shuts down in order. From it: `started`, id, pid, with a pidfd; `refused`, id, errno;
+`ended`, id, wait status.
 
 INVARIANT: `ended` is sent after every orphan of that outer sandbox is gone.
 SECURITY: never starts anything as kernel uid 0, whatever it is told.
@@ -101,12 +102,12 @@ class Reaper:
                 os.close(fd)
 
     def _start(self, words: "list[bytes]", fds: "list[int]") -> "bool | None":
-        outer_id, uid, numbers, *command = words
+        outer_id, uid, folders, numbers, *command = words
         wanted = [1, 2, *(int(number) for number in numbers.split(b",") if number)]
         try:
             if len(wanted) != len(fds):
                 raise OSError(errno.EBADF, "descriptors were lost on their way")
-            pid, pidfd = _spawn(command, int(uid) if uid else None, dict(zip(wanted, fds, strict=True)))
+            pid, pidfd = _spawn(command, int(uid) if uid else None, dict(zip(wanted, fds, strict=True)), folders)
         except OSError as error:
             return self._say(b"refused", outer_id, b"%d" % (error.errno or 0))
         self._poll.register(pidfd, select.POLLIN)
@@ -153,7 +154,9 @@ class Reaper:
         return None
 
 
-def _spawn(command: "list[bytes]", uid: "int | None", descriptors: "dict[int, int]") -> "tuple[int, int]":
+def _spawn(
+    command: "list[bytes]", uid: "int | None", descriptors: "dict[int, int]", folders: bytes
+) -> "tuple[int, int]":
     """Fork and execute: pid and pidfd. `descriptors` maps what the command calls them to what they are here.
 
     Raises OSError; the process is gone then.
@@ -166,7 +169,7 @@ def _spawn(command: "list[bytes]", uid: "int | None", descriptors: "dict[int, in
         try:
             pid = os.fork()
             if pid == 0:
-                _become(command, uid, descriptors, reaper, failed_write)
+                _become(command, uid, descriptors, folders, reaper, failed_write)
         finally:
             os.close(failed_write)
         failed = reader.read()
@@ -180,17 +183,38 @@ def _spawn(command: "list[bytes]", uid: "int | None", descriptors: "dict[int, in
         raise
 
 
-def _become(command: "list[bytes]", uid: "int | None", descriptors: "dict[int, int]", reaper: int, failed: int) -> None:
+def _become(
+    command: "list[bytes]",
+    uid: "int | None",
+    descriptors: "dict[int, int]",
+    folders: bytes,
+    reaper: int,
+    failed: int,
+) -> None:
     """In the child: execute, or write to `failed` why not. INVARIANT: never returns; there is one reaper."""
     try:
         failed = fcntl.fcntl(failed, fcntl.F_DUPFD_CLOEXEC, max(descriptors) + 1)
         _place(descriptors, failed)
+        if folders and uid is not None:
+            _mount(folders, uid)
         _change_identity(uid)
         _die_with(reaper)
         os.execve(command[0], command, {})
     except OSError as error:
         os.write(failed, b"%d" % (error.errno or errno.EIO))
     finally:
+        os._exit(127)
+
+
+def _mount(folders: bytes, uid: int) -> None:
+    import json  # needed on this one road only
+
+    from moonpool.sandboxes.folder_mounts import mount_folders
+
+    try:
+        mount_folders(json.loads(folders), uid)
+    except OSError as error:
+        os.write(2, f"a host folder cannot be mounted for the sandbox: {error}\n".encode())
         os._exit(127)
 
 

@@ -85,6 +85,7 @@ class ReaperClient:
         pass_fds: Sequence[int],
         stdout: int | None,
         stderr: int | None,
+        folders: str = "",
     ) -> OuterSandbox:
         """Have an outer sandbox started. Raises OSError as execve(2) does.
 
@@ -92,7 +93,14 @@ class ReaperClient:
         """
         loop = asyncio.get_running_loop()
         outer_id = next(self._ids)
-        words = ("start", str(outer_id), "" if uid is None else str(uid), ",".join(map(str, pass_fds)), *command)
+        words = (
+            "start",
+            str(outer_id),
+            "" if uid is None else str(uid),
+            folders,
+            ",".join(map(str, pass_fds)),
+            *command,
+        )
         null = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
         try:
             fds = (null if stdout is None else stdout, null if stderr is None else stderr, *pass_fds)

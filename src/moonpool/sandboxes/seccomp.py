@@ -16,7 +16,10 @@ import errno
 import itertools
 import platform
 import struct
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _LOAD, _JUMP_EQ, _JUMP_GE, _JUMP_GT, _JUMP_SET, _RETURN, _AND = 0x20, 0x15, 0x35, 0x25, 0x45, 0x06, 0x54
 _KILL, _ALLOW, _ERRNO = 0x8000_0000, 0x7FFF_0000, 0x0005_0000
@@ -26,8 +29,9 @@ _LAST_KNOWN_SYSCALL = 469  # file_setattr, Linux 6.17; later ones are ENOSYS unt
 _X32_BIT = 0x4000_0000
 _NAMESPACE_FLAGS = 0x7E02_0000
 _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
-_SOCK_STREAM, _SOCK_TYPE = 1, 0xF
+_SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_TYPE = 1, 5, 0xF
 _IPPROTO_IP, _IPPROTO_TCP, _IPPROTO_IPV6 = 0, 6, 41
+_SET_ID_BITS = 0o6000
 _TIOCSTI, _TIOCLINUX, _TIOCSETD = 0x5412, 0x541C, 0x5423
 _RLIMIT_CORE = 4
 _SOL_SOCKET, _SO_SNDBUF, _SO_SNDBUFFORCE = 1, 7, 32
@@ -51,7 +55,7 @@ _O_NOTIFICATION_PIPE = 0x80
 _SINCE_424 = dict(  # noqa: C408  a table. The same numbers on both architectures
     io_uring_setup=425, io_uring_enter=426, io_uring_register=427, open_tree=428, move_mount=429, fsopen=430,
     fsconfig=431, fsmount=432, fspick=433, clone3=435, pidfd_getfd=438, process_madvise=440, mount_setattr=442,
-    quotactl_fd=443, landlock_create_ruleset=444, memfd_secret=447, set_mempolicy_home_node=450,
+    quotactl_fd=443, landlock_create_ruleset=444, memfd_secret=447, set_mempolicy_home_node=450, fchmodat2=452,
     statmount=457, listmount=458, lsm_set_self_attr=460, setxattrat=463, open_tree_attr=467,
 )  # fmt: skip
 _X86_64: Final[dict[str, int]] = dict(
@@ -69,7 +73,7 @@ _X86_64: Final[dict[str, int]] = dict(
     io_setup=206, io_destroy=207, io_submit=209, io_getevents=208, io_pgetevents=333, setrlimit=160, prlimit64=302,
     setsockopt=54, fcntl=72, prctl=157, sendto=44, recvfrom=45, sendmsg=46, recvmsg=47, sendmmsg=307, recvmmsg=299,
     inotify_init=253, inotify_init1=294, setxattr=188, lsetxattr=189, fsetxattr=190, madvise=28, seccomp=317,
-    pipe2=293, **_SINCE_424,
+    pipe2=293, chmod=90, fchmod=91, fchmodat=268, **_SINCE_424,
 )  # fmt: skip
 _AARCH64: Final[dict[str, int]] = dict(
     ptrace=117, clone=220, unshare=97, setns=268, mount=40, umount2=39, pivot_root=41, chroot=51,
@@ -83,7 +87,7 @@ _AARCH64: Final[dict[str, int]] = dict(
     io_destroy=1, io_submit=2, io_getevents=4, io_pgetevents=292, setrlimit=164, prlimit64=261,
     setsockopt=208, fcntl=25, prctl=167, sendto=206, recvfrom=207, sendmsg=211, recvmsg=212, sendmmsg=269,
     recvmmsg=243, inotify_init1=26, setxattr=5, lsetxattr=6, fsetxattr=7, madvise=233, seccomp=277,
-    pipe2=59, **_SINCE_424,
+    pipe2=59, fchmod=52, fchmodat=53, **_SINCE_424,
 )  # fmt: skip
 _ARCHITECTURES: Final = {"x86_64": (_X86_64, 0xC000_003E), "aarch64": (_AARCH64, 0xC000_00B7)}
 
@@ -193,9 +197,17 @@ _UNACCOUNTED_MEMORY = ["memfd_create", "shmget", "semget", "msgget", "mq_open"]
 _Instruction = tuple[int, int, int, int]
 
 
-def sandbox_filter(machine: str | None = None) -> bytes:
-    """The filter of every sandbox, as struct sock_filter[]. Raises ValueError for an unknown architecture."""
-    return _assemble(machine, enosys=[*_NEVER_ENOSYS, "clone3"], eperm=[*_NEVER, *_BUILDING, *_UNACCOUNTED_MEMORY])
+def sandbox_filter(machine: str | None = None, *, shows_folders: bool = False) -> bytes:
+    """The filter of every sandbox, as struct sock_filter[]; stricter for one that `shows_folders` of the host.
+
+    Raises ValueError for an unknown architecture.
+    """
+    return _assemble(
+        machine,
+        enosys=[*_NEVER_ENOSYS, "clone3"],
+        eperm=[*_NEVER, *_BUILDING, *_UNACCOUNTED_MEMORY],
+        checks=_folder_checks() if shows_folders else (),
+    )
 
 
 def outer_sandbox_filter(machine: str | None = None) -> bytes:
@@ -203,21 +215,28 @@ def outer_sandbox_filter(machine: str | None = None) -> bytes:
     return _assemble(machine, enosys=_NEVER_ENOSYS, eperm=[*_NEVER, *_UNACCOUNTED_MEMORY], namespaces=True)
 
 
-def network_sandbox_filter(machine: str | None = None) -> bytes:
+def network_sandbox_filter(machine: str | None = None, *, shows_folders: bool = False) -> bytes:
     """`sandbox_filter` for sandboxes with a network: TCP sockets are added, and nothing else is."""
     names = [*_NEVER, *_BUILDING, *_UNACCOUNTED_MEMORY]
-    return _assemble(machine, enosys=[*_NEVER_ENOSYS, "clone3"], eperm=names, network=True)
+    checks = [*(_folder_checks() if shows_folders else ()), *_network_checks(unix=not shows_folders)]
+    return _assemble(machine, enosys=[*_NEVER_ENOSYS, "clone3"], eperm=names, checks=checks)
 
 
 def network_outer_filter(machine: str | None = None) -> bytes:
     """`outer_sandbox_filter` for them."""
     names = [*_NEVER, *_UNACCOUNTED_MEMORY]
-    return _assemble(machine, enosys=_NEVER_ENOSYS, eperm=names, namespaces=True, network=True)
+    return _assemble(machine, enosys=_NEVER_ENOSYS, eperm=names, namespaces=True, checks=_network_checks(unix=True))
 
 
 def _assemble(
-    machine: str | None, *, enosys: list[str], eperm: list[str], namespaces: bool = False, network: bool = False
+    machine: str | None,
+    *,
+    enosys: list[str],
+    eperm: list[str],
+    namespaces: bool = False,
+    checks: Iterable[tuple[str, list[_Instruction]]] = (),
 ) -> bytes:
+    """`checks` stand in place of those of `_argument_checks` for the same calls, a later one in place of an earlier."""
     machine = machine or platform.machine()
     if machine not in _ARCHITECTURES:
         raise ValueError(f"no system-call filter for {machine}; supported are {', '.join(_ARCHITECTURES)}")
@@ -229,8 +248,7 @@ def _assemble(
         program += [(_JUMP_GE, 0, 1, _X32_BIT), _fail(errno.ENOSYS)]
     program += [(_JUMP_GT, 0, 1, _LAST_KNOWN_SYSCALL), _fail(errno.ENOSYS)]
     refused = ((eperm, errno.EPERM), (enosys, errno.ENOSYS), (_NEVER_EOPNOTSUPP, errno.EOPNOTSUPP))
-    bodies = dict(_argument_checks(namespaces=namespaces))
-    bodies |= _network_checks() if network else {}
+    bodies = dict(_argument_checks(namespaces=namespaces)) | dict(checks)
     bodies |= {name: [_fail(code)] for names, code in refused for name in names}
     program += _search(sorted((numbers[name], body) for name, body in bodies.items() if name in numbers))
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
@@ -281,12 +299,13 @@ def _argument_checks(*, namespaces: bool) -> list[tuple[str, list[_Instruction]]
     return checks
 
 
-def _network_checks() -> dict[str, list[_Instruction]]:
+def _network_checks(*, unix: bool) -> list[tuple[str, list[_Instruction]]]:
     """In place of those for sockets. SECURITY: TCP over IPv4 and IPv6 only. No datagrams, no raw sockets, none of the
-    protocols that share the stream type (MPTCP, SCTP, SMC), and of options only those that HTTP clients set.
+    protocols that share the stream type (MPTCP, SCTP, SMC), and of options only those that HTTP clients set. `unix` sockets are not for
+    a sandbox with folders of the host, see `_folder_checks`.
     """
     tcp_or_unix = [
-        _argument(0), (_JUMP_EQ, 0, 1, _AF_UNIX), _allow(),
+        _argument(0), (_JUMP_EQ, 0, 1, _AF_UNIX), _allow() if unix else _fail(errno.EAFNOSUPPORT),
         (_JUMP_EQ, 2, 0, _AF_INET), (_JUMP_EQ, 1, 0, _AF_INET6), _fail(errno.EAFNOSUPPORT),
         _argument(1), (_AND, 0, 0, _SOCK_TYPE), (_JUMP_EQ, 1, 0, _SOCK_STREAM), _fail(errno.EAFNOSUPPORT),
         _argument(2), (_JUMP_EQ, 2, 0, _IPPROTO_IP), (_JUMP_EQ, 1, 0, _IPPROTO_TCP), _fail(errno.EAFNOSUPPORT),
@@ -300,7 +319,36 @@ def _network_checks() -> dict[str, list[_Instruction]]:
     }
     by_level = [[(_JUMP_EQ, 0, len(body), level), *body] for level, body in levels.items()]
     options = [_argument(1), *itertools.chain.from_iterable(by_level), _fail(errno.ENOPROTOOPT)]
-    return {"socket": tcp_or_unix, "setsockopt": options}
+    return [("socket", tcp_or_unix), ("setsockopt", options)]
+
+
+def _folder_checks() -> list[tuple[str, list[_Instruction]]]:
+    """SECURITY: what would reach programs of the host through a folder that both see.
+
+    A socket in a file system is connected to across all namespaces, also through a read-only mount. So there are pairs
+    of connected sockets only: one of any other kind could name a socket of the host as its peer. Set-user-id bits count
+    for whoever runs the file outside, and a pipe makes whoever opens it wait. A bit that is given as a file is made is
+    taken by the Linux kernel at the first byte that is written.
+    """
+    connected = [
+        _argument(0), (_JUMP_EQ, 0, 5, _AF_UNIX), _argument(1), (_AND, 0, 0, 0xF), (_JUMP_EQ, 1, 0, _SOCK_STREAM),
+        (_JUMP_EQ, 0, 1, _SOCK_SEQPACKET), _allow(), _fail(errno.EAFNOSUPPORT),
+    ]  # fmt: skip
+    modes = (("chmod", 1), ("fchmod", 1), ("fchmodat", 2), ("fchmodat2", 2))
+    return [
+        ("socket", [_fail(errno.EAFNOSUPPORT)]),
+        ("socketpair", connected),
+        *((name, [_argument(at), (_JUMP_SET, 0, 1, _SET_ID_BITS), _fail(errno.EPERM), _allow()]) for name, at in modes),
+        *((name, _regular_only(at)) for name, at in (("mknod", 1), ("mknodat", 2))),
+    ]
+
+
+def _regular_only(mode_at: int) -> list[_Instruction]:
+    """Of what mknod makes, plain files."""
+    return [
+        _argument(mode_at), (_JUMP_SET, 4, 0, _SET_ID_BITS), (_AND, 0, 0, 0o170000), (_JUMP_EQ, 1, 0, 0),
+        (_JUMP_EQ, 0, 1, 0o100000), _allow(), _fail(errno.EPERM),
+    ]  # fmt: skip
 
 
 def _core_limit_checks() -> list[tuple[str, list[_Instruction]]]:

@@ -88,11 +88,12 @@ def received_listener(handover: socket.socket) -> socket.socket:
         return listener
 
 
-def open_filters(theirs: contextlib.ExitStack, image: ImageSpec) -> tuple[int, int]:
+def open_filters(theirs: contextlib.ExitStack, image: ImageSpec, *, shows_folders: bool = False) -> tuple[int, int]:
     """The filters of the outer sandbox and of the sandbox, as files that are closed with `theirs`. Raises OSError."""
     outer = filter_fd(seccomp.network_outer_filter() if image.network else seccomp.outer_sandbox_filter())
     theirs.callback(os.close, outer)
-    sandbox = filter_fd(seccomp.network_sandbox_filter() if image.network else seccomp.sandbox_filter())
+    in_sandbox = seccomp.network_sandbox_filter if image.network else seccomp.sandbox_filter
+    sandbox = filter_fd(in_sandbox(shows_folders=shows_folders))
     theirs.callback(os.close, sandbox)
     return outer, sandbox
 

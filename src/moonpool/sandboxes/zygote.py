@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from moonpool.sandboxes.base import SandboxStartError
+from moonpool.sandboxes.bubblewrap import BubblewrapBackend
 from moonpool.sandboxes.cgroups import LimitGroups
 from moonpool.sandboxes.host_requirements import missing_on_host, remedies_named
 from moonpool.sandboxes.identity import SLICE, Identities, Identity, UidSlice
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from moonpool.sandboxes.base import ImageSpec, SandboxSpec
+    from moonpool.sandboxes.bubblewrap import BubblewrapSandbox
     from moonpool.sandboxes.pool_statistics import ZygoteTotals
     from moonpool.sandboxes.zygote_family import ZygotePolicy
     from moonpool.sandboxes.zygote_process import ZygoteSandbox
@@ -50,6 +52,9 @@ class ZygoteBackend:
         self._starter = OuterSandboxStarter(state_dir, self._groups.tops.values())
         self._unread = UnreadBudget()
         self._zygotes = Zygotes(self._start, policy)
+        self._alone = BubblewrapBackend(
+            state_dir, self._groups, identities=self._identities, starter=self._starter, unread=self._unread
+        )
 
     @property
     def limits_mode(self) -> str:
@@ -58,7 +63,10 @@ class ZygoteBackend:
     def missing_features(self) -> Sequence[str]:
         return [*missing_on_host(), *self._groups.missing]
 
-    async def open_sandbox(self, spec: SandboxSpec) -> ZygoteSandbox:
+    async def open_sandbox(self, spec: SandboxSpec) -> ZygoteSandbox | BubblewrapSandbox:
+        """A fork of a zygote; with folders of the host, which no zygote may have, one of its own outer sandbox."""
+        if spec.folders is not None:
+            return await self._alone.open_sandbox(spec)
         with remedies_named():
             return await self._zygotes.open_sandbox(spec)
 
@@ -134,6 +142,7 @@ class ZygoteBackend:
 
     async def close(self) -> None:
         await self._zygotes.close()
+        await self._alone.close()
         await self._starter.close()
 
 

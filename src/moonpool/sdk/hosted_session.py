@@ -10,6 +10,7 @@ import asyncio
 import codecs
 import inspect
 import logging
+import os
 import threading
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, suppress
@@ -112,7 +113,7 @@ class HostedSession:
     async def _open(self) -> None:
         async with AsyncExitStack() as stack:
             opened = await stack.enter_async_context(tenant_for(self._options))
-            await self._begin(stack, opened, self._kernel_of(opened))
+            await self._begin(stack, opened, await self._kernel_of(opened))
             await self._put_files()
             self._stack, self._opened = stack.pop_all(), opened
 
@@ -141,11 +142,10 @@ class HostedSession:
         """A new kernel: variables and files are gone; files given to the session are there again."""
         await self.open()
         assert self._opened is not None
-        if self._session is not None and self._rules is not None:
-            self._rules = self._session.network.rules  # what was denied meanwhile stays denied
+        kernel = await self._kernel_of(self._opened)
         before = self._session
         assert before is not None
-        self._session = self._kernel_of(self._opened).with_packages_of(before)
+        self._session = kernel.with_packages_of(before)
         before.interrupt(at_once=True)
         await finish(before.close())
         await self._put_files()
@@ -164,9 +164,13 @@ class HostedSession:
         for path, content in (self._options.files or {}).items():
             await put(self._session.files, path, content, replace=True)
 
-    def _kernel_of(self, opened: OpenTenant) -> Session:
+    async def _kernel_of(self, opened: OpenTenant) -> Session:
+        options = self._options
+        folders = await asyncio.to_thread(options.folders, dict(os.environ))
+        if self._session is not None and self._rules is not None:
+            self._rules = self._session.network.rules  # what was denied meanwhile stays denied
         return opened.tenant.runtime.session(
-            _grant_of(opened), checkpoints=self._options.checkpoints, network=self._rules
+            _grant_of(opened), checkpoints=options.checkpoints, network=self._rules, folders=folders
         )
 
     async def install(self, text: str) -> InstalledPackages:

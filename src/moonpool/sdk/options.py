@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
 
+from moonpool.bootstrap import host_folders
 from moonpool.configuration.server_files import load_servers, secret_source
 from moonpool.configuration.servers import parse_config
 from moonpool.configuration.value_files import read_value_file
@@ -19,6 +20,7 @@ from moonpool.settings import Settings
 if TYPE_CHECKING:
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.json import JsonObject
+    from moonpool.sandboxes.host_folders import HostFolders
 
 Servers: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | None"
 """A configuration file, or its content: `{"mcpServers": {...}}` or the servers by name. None: no servers."""
@@ -104,6 +106,7 @@ class SessionOptions:
     checkpoints: bool = False
     network: AllowedDomains = None
     packages: str | Sequence[str] | None = None
+    workspace: str | os.PathLike[str] | None = None
     apart: Hashable = None
     """Servers' processes are shared only by sessions for which this is equal."""
     secrets: frozenset[str] = frozenset()
@@ -118,6 +121,8 @@ class SessionOptions:
             raise InputError(f"limits must be moonpool.Limits(...), not {type(self.limits).__name__}")
         if self.files is not None and not isinstance(cast("object", self.files), Mapping):
             raise InputError(f"files must map names in /workspace to contents, not {type(self.files).__name__}")
+        if self.workspace is not None and (self.files or self.checkpoints):
+            raise InputError("workspace= is a folder of this machine: it takes no files= and no checkpoints=True")
 
         self.network_rules()
         self.check_packages()
@@ -142,6 +147,10 @@ class SessionOptions:
         policy = None if self.policy is None else Path(self.policy).expanduser()
         packages = self.packages if self.packages is None or isinstance(self.packages, str) else ",".join(self.packages)
         return Settings.load(environ, environment=self.environment, policy=policy, packages=packages, **given)
+
+    def folders(self, environ: Mapping[str, str]) -> HostFolders | None:
+        """The folders of this machine that code sees. Raises FolderError, ConfigError."""
+        return None if self.workspace is None else host_folders(self.settings(environ), environ, [self.workspace])
 
     def config(self, environ: Mapping[str, str]) -> McpConfig | None:
         """The servers. Raises ConfigError, SecretStoreError, InputError."""

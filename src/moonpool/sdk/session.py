@@ -318,6 +318,7 @@ def session(  # noqa: PLR0913  what a session has
     checkpoints: bool = False,
     network: AllowedDomains = None,
     packages: str | Sequence[str] | None = None,
+    workspace: str | os.PathLike[str] | None = None,
 ) -> Session:
     """A session in a sealed sandbox: `async with moonpool.session() as s: ...`.
 
@@ -330,6 +331,8 @@ def session(  # noqa: PLR0913  what a session has
     `network` are the domains that the code may reach, over HTTP and HTTPS: `["example.com", "*.example.org"]` or a
     `Network`. Without it there is no network. `packages` are those that may be installed: `"any"`, or names such as
     `["numpy", "pandas*"]`.
+    `workspace` is a folder of this machine: code works in it, at its own path and as `/workspace`, with the rights of
+    its owner; credentials in it are hidden, and its runs cannot be replayed or undone.
 
     Raises InputError; what opening it meets is raised by its first use.
     """
@@ -344,6 +347,7 @@ def session(  # noqa: PLR0913  what a session has
             checkpoints=checkpoints,
             network=network,
             packages=packages,
+            workspace=workspace,
         )
     )
 
@@ -360,6 +364,7 @@ async def run(  # noqa: PLR0913  those of a session, and of a run
     files: Mapping[str, FileContent] | None = None,
     limits: Limits | None = None,
     network: AllowedDomains = None,
+    workspace: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Run one piece of code in a sandbox of its own. The parameters are those of `session` and `Session.run`."""
     async with session(
@@ -370,6 +375,7 @@ async def run(  # noqa: PLR0913  those of a session, and of a run
         files=files,
         limits=limits,
         network=network,
+        workspace=workspace,
     ) as opened:
         return await opened.run(code, timeout=timeout, language=language)
 

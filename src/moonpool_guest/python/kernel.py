@@ -340,6 +340,8 @@ def _link_library(*, fresh: bool) -> None:
 
     `fresh`: no link was made here before.
     """
+    if os.lstat(_IMPORT_ROOTS[1]).st_dev != os.lstat(ENVIRONMENT["HOME"]).st_dev:
+        return  # a folder of the host: nothing of ours is put there
     for name in _LIBRARY:
         place, link = f"{_IMPORT_ROOTS[0]}/{name}", f"{_IMPORT_ROOTS[1]}/{name}"
         try:

@@ -75,6 +75,7 @@ class RunStart:
     inputs: tuple[RecordedInput, ...]
     was_put_back: bool = False  # it does not follow from the executions before it
     has_network: bool = False
+    has_folders: bool = False  # of the host
 
 
 class Recorder:
@@ -118,6 +119,8 @@ class Recorder:
             raise NotReplayable("its session was put back to an earlier checkpoint, or changed branches, before it")
         if start.has_network:
             raise NotReplayable("its code had a network, whose answers are not recorded")
+        if start.has_folders:
+            raise NotReplayable("its session had a folder of this machine, whose files are not recorded")
         code, identity = start.code.decode(), start.context.identity
         if self._redactor.text(code, Counter()) != code:
             raise NotReplayable(

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from moonpool.ipybox.kernel_mgr.server import KernelGateway
 from moonpool.ipybox.kernel_session import ExecutionError, ExecutionResult, KernelSession
-from moonpool.ipybox.options import ExecutorOptions, check_shell_approval, environment
+from moonpool.ipybox.options import ExecutorOptions, check_shell_approval, environment, import_folders, work_folders
 from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest, ApprovalRequestor
 from moonpool.ipybox.tool_exec.client import ToolRunnerError
 
@@ -43,7 +43,7 @@ class KernelClient:
         check_shell_approval(approve=approve_shell_cmds, require=require_shell_escape)
         self.host, self.port = host, port
         self.working_dir = working_dir.resolve() if working_dir is not None else None
-        self.images_dir = images_dir or Path("images")
+        self.images_dir, self._named_images_dir = images_dir or Path("images"), images_dir
         self.ping_interval = ping_interval
         self.approve_shell_cmds, self.require_shell_escape = approve_shell_cmds, require_shell_escape
         self.tool_server_host, self.tool_server_port = tool_server_host, tool_server_port
@@ -73,7 +73,11 @@ class KernelClient:
         gateway = await self._gateway(retries, retry_interval)
         init_s = self.kernel_init_timeout if kernel_init_timeout is None else kernel_init_timeout
         options = ExecutorOptions(
-            environment=environment(), network=gateway.network, asks_shell=self.approve_shell_cmds
+            environment=environment(),
+            network=gateway.network,
+            asks_shell=self.approve_shell_cmds,
+            work=work_folders(self.working_dir or gateway.working_dir, self._named_images_dir),
+            imports=import_folders(gateway.env),
         )
         kernel = KernelSession(
             options, gateway.env, self.images_dir, init_s, require_shell_escape=self.require_shell_escape

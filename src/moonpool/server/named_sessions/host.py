@@ -50,12 +50,14 @@ class SessionIdentity:
     config_digest: str
     policy_digest: str  # of its policy file; empty: none
     network: tuple[str, ...]  # the domains that it may reach
+    workspace: str | None  # the folder of the host that is its /workspace
 
     def misfit(self, run: wire.Run) -> str | None:
         """Why `run` does not fit this session, or None."""
         wanted = {
             "environment": (run.environment, self.environment),
             "backend": (run.backend, self.backend),
+            "workspace": (run.workspace, self.workspace),
         }
         for what, (given, own) in wanted.items():
             if given is not None and given != own:

@@ -67,6 +67,7 @@ class Run(_Message, frozen=True, tag="run"):
     config_digest: str | None = None
     policy_digest: str | None = None
     network: tuple[str, ...] | None = None  # domains, as they were written
+    workspace: str | None = None  # a folder of the host
     fills_forms: bool = False  # a person at a terminal can fill in servers' forms
 
 

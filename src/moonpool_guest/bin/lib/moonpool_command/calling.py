@@ -71,8 +71,8 @@ def _arguments(word: str) -> bytes:
 
 def _exchange(server: str, tool: str, arguments: bytes) -> ToolCallResult[Any]:
     head = json.dumps({"server": server, "tool": tool}).encode()
-    connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
     try:
+        connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         connection.connect(_ADDRESS)
     except OSError:
         raise ImpossibleError(_NOT_HERE) from None

@@ -1,0 +1,117 @@
+"""How folders of the host get into a sandbox: opened without following a link, bound by its outer sandbox.
+
+Without root the outer sandbox binds a folder as it is. As root the reaper mounts it for the sandbox's uid first
+(`folder_mounts`). PID 1 compares what is bound with what was opened here, and puts it in its place
+(`moonpool_guest.folders`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import errno
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from moonpool.sandboxes.host_folders import FolderError
+
+if TYPE_CHECKING:
+    from moonpool.sandboxes.base import ImageSpec
+    from moonpool.sandboxes.host_folders import HostFolders
+
+INSIDE: Final = Path("/folders")
+"""Where the outer sandbox has them until PID 1 puts each in its place."""
+_OWN_PLACES: Final = (Path("/tmp"), Path("/home/user"))  # noqa: S108  of the sandbox; what is below is made there
+_NR_OPENAT2: Final = 437  # on x86_64 and aarch64
+_NO_LINKS: Final = 2 | 4  # RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS
+
+
+def refuse_overlap(folders: HostFolders, image: ImageSpec) -> None:
+    """Raise FolderError for a folder that holds what all sandboxes are made of, or lies in it."""
+    for folder in folders.shown:
+        for own in (image.guest, *image.binds):
+            if own.is_relative_to(folder.path) or folder.path.is_relative_to(own):
+                raise FolderError(f"{folder.path} cannot be attached: sandboxes are made of {own}")
+
+
+class _OpenHow(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("flags", "mode", "resolve"))
+
+
+def open_without_links(path: Path, *, make: bool = False) -> int:
+    """A descriptor (O_PATH) of a folder, with no link followed on its absolute path. Raises OSError.
+
+    `make` makes what is missing of it. For folders in which code of a sandbox may have put links.
+    """
+    libc = ctypes.CDLL(None, use_errno=True)
+    how = _OpenHow(os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC, 0, _NO_LINKS)
+    fd = libc.syscall(
+        ctypes.c_long(_NR_OPENAT2), -100, os.fsencode(path), ctypes.byref(how), ctypes.c_size_t(ctypes.sizeof(how))
+    )
+    if fd >= 0:
+        return fd
+    code = ctypes.get_errno()
+    if code != errno.ENOENT or not make:
+        raise OSError(code, os.strerror(code), str(path))
+    above = open_without_links(path.parent, make=True)
+    try:
+        with contextlib.suppress(FileExistsError):  # a link, too; it is found out now
+            os.mkdir(path.name, dir_fd=above)
+    finally:
+        os.close(above)
+    return open_without_links(path)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundFolders:
+    """How the folders of one sandbox get into it."""
+
+    arguments: list[str] = field(default_factory=list[str])  # of bubblewrap
+    fds: tuple[int, ...] = ()  # which the reaper needs
+    for_reaper: str = ""  # what `folder_mounts.mount_folders` takes, as JSON
+    confinement: dict[str, object] | None = None  # what `moonpool_guest.folders` is told
+
+
+def bind_folders(folders: HostFolders, stack: contextlib.ExitStack, mounts: Path | None) -> BoundFolders:
+    """Open the folders, until `stack` is closed, and say how they are bound. Raises FolderError, OSError.
+
+    `mounts` is a folder of ours in which the reaper mounts them for another uid; None: they are bound as they are.
+    """
+    arguments: list[str] = []
+    rows: list[dict[str, object]] = []
+    for_reaper: list[list[str]] = []
+    for number, folder in enumerate(folders.shown):
+        try:
+            fd = open_without_links(folder.path)
+        except OSError as error:
+            why = f"{error.strerror}; it was moved, removed or replaced by a link"
+            raise FolderError(f"{folder.path} cannot be attached any more: {why}") from None
+        stack.callback(os.close, fd)
+        found = os.fstat(fd)
+        place, at = folder.path, INSIDE / str(number)
+        if mounts is not None:
+            place = mounts / str(number)
+            place.mkdir(parents=True, exist_ok=True)
+            for_reaper.append([str(fd), str(place), "rw" if folder.writable else "ro"])
+        arguments += ["--bind" if folder.writable else "--ro-bind", str(place), str(at), *_made(folder.path)]
+        row = {"at": str(at), "path": str(folder.path), "dev": found.st_dev, "ino": found.st_ino}
+        rows.append({**row, "fixed": list(folder.fixed)})
+    rows.sort(key=lambda row: len(Path(str(row["path"])).parts))  # what is above others comes first
+    confinement: dict[str, object] = {
+        "shown": rows,
+        "first": str(folders.shown[0].path),
+        "is_workspace": folders.is_workspace,
+    }
+    fds = tuple(int(fd) for fd, _, _ in for_reaper)
+    return BoundFolders(arguments, fds, json.dumps(for_reaper) if for_reaper else "", confinement)
+
+
+def _made(path: Path) -> list[str]:
+    """Arguments that make the folder on which `path` is mounted, unless it is in a place of the sandbox's own."""
+    if any(path.is_relative_to(own) for own in _OWN_PLACES):
+        return []
+    folders = [str(folder) for folder in (*reversed(path.parents), path) if folder != Path("/")]
+    return [word for folder in folders for word in ("--perms", "0755", "--dir", folder)]

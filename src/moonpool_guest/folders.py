@@ -1,0 +1,151 @@
+"""Host folders in a sandbox: each at its own path, with what code may not touch hidden or read-only.
+
+The outer sandbox has bound them below `/folders`. PID 1 does the rest before any code runs and while it still may
+mount; so nothing in a folder is resolved on the host, and links are not followed here either. `moonpool_wire.
+folder_names` says which names are guarded.
+
+SECURITY: a guard is a mount over what is there now. It stays on it when code moves a folder above, and it cannot be
+removed, replaced or renamed by code. It is gone when a program of the host replaces the file (editors do); what is not
+there yet is not guarded. See docs/limitations/sandbox.md.
+"""
+
+import os
+import stat
+from typing import Any
+
+from moonpool_guest import linux
+from moonpool_wire.folder_names import (
+    ENTRIES_MAX,
+    GUARDS_MAX,
+    VENV_MARK,
+    is_hidden,
+    is_read_only,
+)
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY
+_MASK_FILE, _MASK_FOLDER = "hidden-file", "hidden-folder"
+
+
+def show(folders: "list[dict[str, Any]]", masks: str) -> None:
+    """Put each folder in its place, guarded; those above others come first.
+
+    A folder is `at` (where the outer sandbox has it), `path` (its own), `dev` and `ino` as the host saw it, and
+    `fixed`, the paths below it that stay as they are. `masks` is a folder of the sandbox's own. Raises OSError.
+    """
+    _make_masks(masks)
+    for folder in folders:
+        path = folder["path"]
+        if not os.path.isdir(path):
+            os.makedirs(path, 0o755)  # below a place of the sandbox's own; others are there
+        linux.mount(folder["at"], path, None, linux.MS_BIND)
+        linux.unmount(folder["at"])
+        found = os.stat(path)
+        if (found.st_dev, found.st_ino) != (folder["dev"], folder["ino"]):
+            raise OSError(f"{path} was replaced while it was attached")
+        _Guards(path, masks).set(folder["fixed"])
+
+
+def _make_masks(masks: str) -> None:
+    """A file and a folder that nobody can read or change, to be bound over others."""
+    file, folder = f"{masks}/{_MASK_FILE}", f"{masks}/{_MASK_FOLDER}"
+    os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0))
+    os.mkdir(folder, 0)
+    for mask in (file, folder):
+        linux.mount(mask, mask, None, linux.MS_BIND)
+        linux.make_read_only(mask)  # and so is each further mount of it
+
+
+class _Guards:
+    """Those of one folder."""
+
+    def __init__(self, path: str, masks: str) -> None:
+        self._path, self._masks = path, masks
+        self._root = os.open(path, _FOLDER | os.O_CLOEXEC)
+        self._count = self._entries = 0
+        self._pinned: set[str] = set()
+
+    def set(self, fixed: "list[str]") -> None:
+        try:
+            for path in fixed:
+                self._fix(path)
+            waiting = [""]
+            while waiting:
+                below = waiting.pop()
+                try:
+                    waiting += self._guard(below)
+                except PermissionError:
+                    if not below:
+                        raise
+                    self._hide(below.rstrip("/"), stat.S_IFDIR)  # else its owner could open it later
+                except (FileNotFoundError, NotADirectoryError):
+                    pass  # removed meanwhile
+        finally:
+            os.close(self._root)
+
+    def _guard(self, below: str) -> "list[str]":
+        """Guard what is directly in a folder; the folders in it that are to be looked through."""
+        fd = self._open(below.rstrip("/") or ".", _FOLDER)
+        try:
+            with os.scandir(fd) as scan:
+                entries = [(entry.name, entry.stat(follow_symlinks=False).st_mode) for entry in scan]
+        finally:
+            os.close(fd)
+        self._entries += len(entries)
+        if self._entries > ENTRIES_MAX:
+            raise OSError(f"{self._path} holds more than {ENTRIES_MAX:,} files; attach a smaller folder")
+        if below and any(name == VENV_MARK for name, _ in entries):
+            self._fix(below.rstrip("/"))
+            return []
+        found: list[str] = []
+        for name, mode in entries:
+            if is_hidden(name):
+                self._hide(below + name, mode)
+                continue
+            if is_read_only(name) and not stat.S_ISLNK(mode):
+                self._fix(below + name)
+            if stat.S_ISDIR(mode) and name != ".git":
+                found.append(f"{below}{name}/")
+        return found
+
+    def _hide(self, path: str, mode: int) -> None:
+        if stat.S_ISLNK(mode):
+            target = os.path.realpath(f"{self._path}/{path}")
+            if not target.startswith(f"{self._path}/") or not os.path.exists(target):
+                return  # it leads nowhere from here
+            path = target[len(self._path) + 1 :]
+            mode = os.stat(target).st_mode
+        mask = _MASK_FOLDER if stat.S_ISDIR(mode) else _MASK_FILE
+        self._mount(f"{self._masks}/{mask}", path)
+
+    def _fix(self, path: str) -> None:
+        """Make what is there read-only, and let nobody put something else in its place."""
+        above = path.split("/")[:-1]
+        for depth in range(1, len(above) + 1):
+            self._pin("/".join(above[:depth]))
+        self._pin(path)
+        fd = self._open(path, os.O_PATH | os.O_NOFOLLOW)  # the mount that was just made
+        try:
+            linux.make_read_only(f"/proc/self/fd/{fd}")
+        finally:
+            os.close(fd)
+
+    def _pin(self, path: str) -> None:
+        """Let what is there not be moved or removed: it becomes a mount of itself."""
+        if path not in self._pinned:
+            self._pinned.add(path)
+            self._mount(None, path)
+
+    def _mount(self, source: "str | None", path: str) -> None:
+        """Bind `source`, or itself, over a path. No link on it is followed."""
+        self._count += 1
+        if self._count > GUARDS_MAX:
+            raise OSError(f"{self._path} holds more than {GUARDS_MAX:,} guarded names; attach a smaller folder")
+        fd = self._open(path, os.O_PATH | os.O_NOFOLLOW)
+        try:
+            place = f"/proc/self/fd/{fd}"
+            linux.mount(source or place, place, None, linux.MS_BIND)
+        finally:
+            os.close(fd)
+
+    def _open(self, path: str, flags: int) -> int:
+        return linux.open_beneath(self._root, os.fsencode(path), flags)

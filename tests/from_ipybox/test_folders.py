@@ -1,0 +1,92 @@
+"""Folders that the application names: the kernel's own, imports, pictures."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+import moonpool
+from moonpool.ipybox import CodeExecutor
+from moonpool.ipybox.kernel_mgr.client import KernelClient
+from moonpool.ipybox.kernel_mgr.server import KernelGateway
+from moonpool.ipybox.registered_servers import register, registered
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.anyio
+
+PICTURE = """
+import base64
+display(base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGNgAAAAAgABSK+kcQAAAABJRU5ErkJggg=="))
+"""
+
+
+async def test_code_is_in_the_directory_of_the_process(project: Path) -> None:
+    (project / "own.py").write_text("x = 'imported'", encoding="utf-8")
+    (project / ".env").write_text("KEY=1", encoding="utf-8")
+    async with CodeExecutor() as executor:
+        said = await executor.execute(
+            "import os, own\nopen('out.txt', 'w').write(own.x)\nprint(os.getcwd())\n"
+            "try:\n    open('.env')\nexcept PermissionError as error:\n    print(error.strerror)"
+        )
+        assert said.text == f"{project}\nPermission denied"
+        shown = await executor.execute(PICTURE)
+        assert shown.images[0].parent == project / "images"
+    assert (project / "out.txt").read_text(encoding="utf-8") == "imported"
+    assert sorted(path.name for path in project.iterdir()) == [".env", "images", "out.txt", "own.py"]
+
+
+async def test_imports_are_read_only_and_pictures_go_where_they_should(project: Path) -> None:
+    work, lib, images = project / "work", project / "lib", project / "pictures"
+    for folder in (work, lib):
+        folder.mkdir()
+    (lib / "helping.py").write_text("x = 1", encoding="utf-8")
+    env = {"PYTHONPATH": f"{lib}{os.pathsep}{project / 'missing'}"}
+    async with CodeExecutor(working_dir=work, images_dir=images, kernel_env=env) as executor:
+        said = await executor.execute(
+            f"import os, helping\nprint(helping.x, os.listdir({str(project)!r}))\n"
+            f"try:\n    open({str(lib / 'new')!r}, 'w')\nexcept OSError as error:\n    print(error.strerror)"
+        )
+        assert said.text is not None
+        assert said.text.startswith("1 [")
+        assert said.text.endswith("Read-only file system")
+        await executor.execute(f"import os\nos.symlink('/etc', {str(work / 'images')!r})")
+        assert (await executor.execute(PICTURE)).images[0].parent == images
+
+
+async def test_pictures_do_not_follow_a_link_that_code_made(project: Path) -> None:
+    outside = project / "outside"
+    work = project / "work"
+    for folder in (outside, work):
+        folder.mkdir()
+    os.chdir(work)
+    async with CodeExecutor() as executor:
+        with pytest.raises(OSError, match="symbolic links"):
+            await executor.execute(f"import os\nos.symlink({str(outside)!r}, 'images')\n{PICTURE}")
+    assert list(outside.iterdir()) == []
+
+
+async def test_a_kernel_of_a_gateway_is_in_its_directory(project: Path) -> None:
+    (work := project / "work").mkdir()
+    async with KernelGateway(port=2, working_dir=work), KernelClient(port=2) as client:
+        assert (await client.execute("import os\nprint(os.getcwd())")).text == str(work)
+
+
+async def test_a_link_that_code_made_leads_to_no_servers_of_another_project(project: Path) -> None:
+    other, work = project / "other/mcptools", project / "work"
+    for folder in (other / "theirs", work):
+        folder.mkdir(parents=True)
+    register(other, "theirs", {"command": "/bin/false"}, os.environ)
+    assert list(registered([other], os.environ)) == ["theirs"]
+    (work / "mcptools").symlink_to(other)
+    assert registered([work / "mcptools"], os.environ) == {}
+
+
+async def test_a_home_is_refused_by_name(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(project))
+    with pytest.raises(moonpool.FolderError, match="it is a home"):
+        await CodeExecutor().start()

@@ -1,0 +1,269 @@
+"""Folders of the host in a sandbox: what code can do in one, and what it cannot; which folders are refused."""
+
+from __future__ import annotations
+
+import os
+import socket
+import stat
+import tempfile
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+
+from moonpool.sandboxes import folder_space
+from moonpool.sandboxes.base import LimitKind, SandboxSpec, SandboxStartError
+from moonpool.sandboxes.host_folders import FolderError, HostFolder, HostFolders, Surroundings, attached
+from moonpool_wire import folder_names
+from sandboxes.probe import Probe
+from tables import every_row
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Generator, Sequence
+
+    from moonpool.sandboxes.base import ImageSpec
+    from moonpool.sandboxes.bubblewrap import BubblewrapBackend
+    from moonpool.sandboxes.zygote import ZygoteBackend
+
+    Backend = ZygoteBackend | BubblewrapBackend
+
+pytestmark = pytest.mark.anyio
+AROUND = Surroundings(home=Path("/home/nobody-here"), data=Path("/var/lib/moonpool-not-here"), own_code=())
+
+
+@pytest.fixture
+def folder() -> Generator[Path]:
+    """A folder that only its owner can enter, elsewhere than in a place of the sandbox's own."""
+    with tempfile.TemporaryDirectory(prefix="moonpool-folder-", dir="/var/tmp") as made:
+        for name in ("beside", "work"):
+            (Path(made) / name).mkdir()
+        yield Path(made) / "work"
+
+
+@asynccontextmanager
+async def opened(backend: Backend, image: ImageSpec, folders: HostFolders) -> AsyncGenerator[Probe]:
+    with anyio.fail_after(60):
+        sandbox = await backend.open_sandbox(SandboxSpec(image=image, folders=folders))
+    try:
+        yield Probe(sandbox)
+    finally:
+        await sandbox.close()
+
+
+def shown(*work: Path, imports: Sequence[Path] = (), is_workspace: bool = True) -> HostFolders:
+    return attached(work, imports=imports, around=AROUND, is_workspace=is_workspace)
+
+
+TRYING = """
+import os, stat, socket
+def of(action):
+    try:
+        return action() or "done"
+    except OSError as error:
+        return error.strerror
+def read(path): return open(path).read()
+def write(path, text="by code"):
+    with open(path, "w") as file:
+        file.write(text)
+"""
+
+WORKS = (
+    TRYING
+    + """
+write("new.txt"); os.mkdir("sub"); write("sub/b"); os.rename("sub/b", "sub/c"); os.symlink("/etc/shadow", "link")
+result = {
+    "cwd": os.getcwd(), "read": read("a.txt"), "same": read("/workspace/new.txt"), "owner": os.stat("a.txt").st_uid,
+    "through a link": of(lambda: read("link")), "outside": os.listdir(".."), "folders": os.listdir("/folders/0"),
+    "tmp": of(lambda: write("/tmp/x")), "import": of(lambda: write(IMPORTS + "/m.py")),
+    "imported": read(IMPORTS + "/m.py"),
+}
+"""
+)
+
+
+async def test_code_works_in_a_folder_as_its_owner(
+    real_backend: Backend, image: ImageSpec, folder: Path, tmp_path: Path
+) -> None:
+    (folder / "a.txt").write_text("of the host", encoding="utf-8")
+    (tmp_path / "m.py").write_text("x = 1", encoding="utf-8")
+    folders = shown(folder, imports=[tmp_path])
+    async with opened(real_backend, image, folders) as probe:
+        run = await probe.run(WORKS.replace("IMPORTS", repr(str(tmp_path))))
+    assert run.result == {
+        "cwd": str(folder),
+        "read": "of the host",
+        "same": "by code",
+        "owner": 1000,
+        "through a link": "No such file or directory",
+        "outside": [folder.name],
+        "folders": [],
+        "tmp": "done",
+        "import": "Read-only file system",
+        "imported": "x = 1",
+    }
+    assert (folder / "sub/c").read_text(encoding="utf-8") == "by code"
+    made = (folder / "new.txt").stat()
+    assert (made.st_uid, made.st_gid) == (os.geteuid(), os.getegid())
+
+
+ATTACKS = (
+    TRYING
+    + """
+result = {
+    "read": {name: of(lambda: read(name)) for name in FILES},
+    "replace": {name: of(lambda: write(name + ".new") or os.replace(name + ".new", name)) for name in FILES},
+    "unlink": {name: of(lambda: os.unlink(name)) for name in FILES},
+    "unlock": {name: of(lambda: os.chmod(name, 0o644)) for name in FILES},
+    "link": of(lambda: os.link("deep/.env", "copy")),
+    "move above": of(lambda: os.rename("deep", "moved") or read("moved/.env")),
+    "by link": of(lambda: read("points")),
+    "hidden folder": of(lambda: os.listdir(".ssh")),
+    "hook": of(lambda: write(".git/hooks/post-checkout")),
+    "another configuration": of(lambda: write(".git/commondir")),
+    "git away": of(lambda: os.rename(".git", ".git2")),
+    "git config": of(lambda: write(".git/config")),
+    "venv": of(lambda: write("venv/bin/python")),
+    "venv away": of(lambda: os.rename("venv", "v")),
+    "editor": of(lambda: write(".vscode/tasks.json")),
+    "own code": of(lambda: write("src/own/x.py")),
+    "above own code": of(lambda: os.rename("src", "src2")),
+    "host socket": of(lambda: socket.socket(socket.AF_UNIX).connect("server.sock")),
+    "datagrams": of(lambda: socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)),
+    "pair": of(lambda: [one.close() for one in socket.socketpair()] and None),
+    "pipe": of(lambda: os.mkfifo("pipe")),
+    "device": of(lambda: os.mknod("null", 0o666 | stat.S_IFCHR, os.makedev(1, 3))),
+    "setuid": of(lambda: write("tool") or os.chmod("tool", 0o4755)),
+    "setgid": of(lambda: os.fchmod(os.open("tool", os.O_RDONLY), 0o2755)),
+    "owner": of(lambda: os.chown("tool", 0, 0)),
+}
+fd = os.open("born", os.O_CREAT | os.O_WRONLY, 0o4755)
+os.write(fd, b"#!/bin/sh")
+os.close(fd)
+"""
+)
+FILES = [".env", ".env.local", ".netrc", "server.pem", "id_rsa", "deep/.env"]
+
+
+async def test_code_reaches_nothing_through_a_folder(real_backend: Backend, image: ImageSpec, folder: Path) -> None:
+    for name in ("deep", ".git/hooks", "venv/bin", ".vscode", "src/own", ".ssh"):
+        (folder / name).mkdir(parents=True)
+    for name in FILES:
+        (folder / name).write_text("key", encoding="utf-8")
+    (folder / "kept").write_text("key", encoding="utf-8")
+    (folder / ".npmrc").symlink_to("kept")
+    (folder / "points").symlink_to(folder / "kept")
+    for name in ("venv/pyvenv.cfg", "venv/bin/python", ".git/config", "src/own/x.py"):
+        (folder / name).write_text("host", encoding="utf-8")
+    plan = HostFolders((HostFolder(folder, writable=True, fixed=("src/own",)),), is_workspace=True)
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(folder / "server.sock"))
+        server.listen()
+        async with opened(real_backend, image, plan) as probe:
+            run = await probe.run(f"FILES = {FILES!r}\n{ATTACKS}")
+    found = run.result
+    assert isinstance(found, dict)
+    assert found == {
+        "read": dict.fromkeys(FILES, "Permission denied"),
+        "replace": dict.fromkeys(FILES, "Device or resource busy"),
+        "unlink": dict.fromkeys(FILES, "Device or resource busy"),
+        "unlock": dict.fromkeys(FILES, "Read-only file system"),
+        "link": "Invalid cross-device link",
+        "move above": "Permission denied",
+        "by link": "Permission denied",
+        "hidden folder": "Permission denied",
+        "hook": "Read-only file system",
+        "another configuration": "Read-only file system",
+        "git away": "Device or resource busy",
+        "git config": "Read-only file system",
+        "venv": "Read-only file system",
+        "venv away": "Device or resource busy",
+        "editor": "Read-only file system",
+        "own code": "Read-only file system",
+        "above own code": "Device or resource busy",
+        "host socket": "Address family not supported by protocol",
+        "datagrams": "Address family not supported by protocol",
+        "pair": "done",
+        "pipe": "Operation not permitted",
+        "device": "Operation not permitted",
+        "setuid": "Operation not permitted",
+        "setgid": "Operation not permitted",
+        "owner": "Invalid argument",
+    }
+    modes = {path.name: path.lstat().st_mode for path in folder.rglob("*") if not path.is_symlink()}
+    assert not [name for name, mode in modes.items() if mode & (stat.S_ISUID | stat.S_ISGID)]
+    assert (folder / ".env").read_text(encoding="utf-8") == "key"
+    assert (folder / "venv/bin/python").read_text(encoding="utf-8") == "host"
+
+
+async def test_a_folder_that_was_replaced_by_a_link_is_not_bound(
+    real_backend: Backend, image: ImageSpec, folder: Path
+) -> None:
+    work = folder / "work"
+    work.mkdir()
+    folders = shown(work)
+    work.rmdir()
+    work.symlink_to("/etc")
+    with pytest.raises(FolderError, match="replaced by a link"):
+        async with opened(real_backend, image, folders):
+            pass
+
+
+async def test_what_holds_too_much_is_refused_by_name(real_backend: Backend, image: ImageSpec, folder: Path) -> None:
+    for number in range(folder_names.GUARDS_MAX + 1):
+        (folder / f"{number}.pem").touch()
+    with pytest.raises(SandboxStartError, match="guarded names"):
+        async with opened(real_backend, image, shown(folder)):
+            pass
+
+
+async def test_a_sandbox_that_fills_the_disk_of_a_folder_is_ended(
+    real_backend: Backend, image: ImageSpec, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(real_backend, image, shown(folder)) as probe:
+        monkeypatch.setattr(folder_space, "_LEFT_BYTES_MIN", 1 << 62)
+        run = await probe.run_to_exit("while True: pass")
+    assert run.exit is not None
+    assert run.exit.limit is LimitKind.FOLDER_SPACE
+
+
+@every_row(
+    ("name", "why"),
+    [
+        ("/", "system's own"),
+        ("/etc", "system's own"),
+        ("/usr/lib/python3", "system's own"),
+        ("/proc/self", "system's own"),
+        ("/var", "system's own"),
+        ("/tmp", "system's own"),
+        ("/home", "system's own"),
+        ("/root", "system's own|home"),
+        ("{folder}/home", "a home"),
+        ("{folder}", "a home, or holds one"),
+        ("{folder}/data", "Moonpool's data"),
+        ("{folder}/data/private", "Moonpool's data"),
+        ("{folder}/code/sub", "Moonpool itself"),
+        ("{folder}/missing", "No such file"),
+        ("{folder}/file", "not a folder"),
+        ("{folder}/to-etc", "system's own"),
+        ("{folder}/odd\nname", "printed"),
+    ],
+)
+def test_folders_that_are_refused(folder: Path, name: str, why: str) -> None:
+    for made in ("home", "data/private", "code/sub", "odd\nname"):
+        (folder / made).mkdir(parents=True, exist_ok=True)
+    (folder / "file").touch()
+    if not (folder / "to-etc").is_symlink():
+        (folder / "to-etc").symlink_to("/etc")
+    around = Surroundings(home=folder / "home", data=folder / "data", own_code=(folder / "code",))
+    with pytest.raises(FolderError, match=why):
+        attached([name.format(folder=folder)], around=around)
+
+
+def test_what_is_in_a_folder_already_is_attached_once(folder: Path) -> None:
+    for made in ("images", "lib"):
+        (folder / made).mkdir()
+    around = Surroundings(home=Path("/home/x"), data=Path("/nowhere"), own_code=(folder / "lib", folder / "lib/a"))
+    folders = attached([folder, folder / "images"], imports=[folder / "lib"], around=around)
+    assert folders.shown == (HostFolder(folder, writable=True, fixed=("lib",)),)
