@@ -37,6 +37,8 @@ def verdict(program: bytes, call: Call) -> int:
             register &= value
         elif code == 0x06:
             return value
+        elif code == 0x05:
+            at += value
         else:
             taken = {0x15: register == value, 0x25: register > value, 0x35: register >= value, 0x45: register & value}
             at += jump_true if taken[code] else jump_false

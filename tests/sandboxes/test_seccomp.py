@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+from functools import partial
 
 import pytest
 
@@ -12,6 +13,10 @@ from tables import every_row
 
 MACHINES = ("x86_64", "aarch64")
 FILTERS = {"sandbox": seccomp.sandbox_filter, "wall": seccomp.outer_sandbox_filter}
+WITH_FOLDERS = {
+    "folders": partial(seccomp.sandbox_filter, shows_folders=True),
+    "folders and network": partial(seccomp.network_sandbox_filter, shows_folders=True),
+}
 HARMLESS = {  # (x86_64, aarch64)
     "read": (0, 63), "write": (1, 64), "openat": (257, 56), "close": (3, 57), "mmap": (9, 222), "futex": (202, 98),
     "execve": (59, 221), "exit_group": (231, 94), "wait4": (61, 260), "kill": (62, 129), "getrandom": (318, 278),
@@ -29,7 +34,7 @@ def answer(kind: str, machine: str, name_or_number: str | int, *arguments: int, 
     at = number(machine, name_or_number) if isinstance(name_or_number, str) else name_or_number
     if audit is None:
         audit = seccomp._ARCHITECTURES[machine][1]
-    return verdict(FILTERS[kind](machine), Call(at, audit, arguments))
+    return verdict((FILTERS | WITH_FOLDERS)[kind](machine), Call(at, audit, arguments))
 
 
 @pytest.mark.parametrize("machine", MACHINES)
@@ -38,9 +43,11 @@ def test_a_program_is_one_that_the_kernel_accepts(kind: str, machine: str) -> No
     steps = instructions(FILTERS[kind](machine))
     assert 100 < len(steps) < 4096
     for at, (code, jump_true, jump_false, value) in enumerate(steps):
-        assert code in {0x20, 0x15, 0x35, 0x25, 0x45, 0x06, 0x54}
+        assert code in {0x20, 0x05, 0x15, 0x35, 0x25, 0x45, 0x06, 0x54}
         if code in {0x15, 0x25, 0x35, 0x45}:
             assert at + 1 + max(jump_true, jump_false) < len(steps)
+        if code == 0x05:
+            assert at + 1 + value < len(steps)
         if code == 0x20:
             assert value % 4 == 0
             assert value < 64
@@ -106,6 +113,20 @@ def test_only_unix_sockets_exist(kind: str, machine: str, name: str) -> None:
     assert answer(kind, machine, name, 1) == ALLOW
     others = {answer(kind, machine, name, family) for family in range(64) if family != 1}
     assert others == {ERRNO | errno.EAFNOSUPPORT}  # 40 is vsock, which no namespace separates
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("kind", WITH_FOLDERS)
+def test_with_folders_no_socket_has_a_name_in_a_file_system(kind: str, machine: str) -> None:
+    test_what_every_program_needs_is_allowed(kind, machine)
+    test_every_call_on_the_lists_is_refused(kind, machine)
+    made = {(family, type_) for family in range(64) for type_ in range(1, 7)
+            if answer(kind, machine, "socket", family, type_ | 0x8_0800) == ALLOW}  # fmt: skip
+    assert made == ({(2, 1), (10, 1)} if "network" in kind else set())  # TCP
+    pairs = [type_ for type_ in range(1, 7) if answer(kind, machine, "socketpair", 1, type_) == ALLOW]
+    assert pairs == [1, 5]
+    assert answer(kind, machine, "fchmod", 3, 0o4755) == ERRNO | errno.EPERM
+    assert answer(kind, machine, "mknodat", 0, 0, 0o010644) == ERRNO | errno.EPERM
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -46,6 +46,19 @@ async def test_the_workspace_is_the_folder(face: Coroutines | PlainCalls, folder
     assert sorted(path.name for path in folder.iterdir()) == ["in.txt", "out.txt", "put.txt"]
 
 
+async def test_code_with_a_folder_can_have_a_network(face: Coroutines | PlainCalls, folder: Path) -> None:
+    async with face.session(workspace=folder, network=["a.example"]) as s:
+        ran = await s.run(
+            "import socket, urllib.error, urllib.request\n"
+            "try:\n    urllib.request.urlopen('http://evil.example/', timeout=30)\n"
+            "except urllib.error.URLError as error:\n    open('said', 'w').write(str(error.reason))\n"
+            "try:\n    socket.socket(socket.AF_UNIX)\n"
+            "except OSError as error:\n    result = error.strerror"
+        )
+    assert ran.check().data == "Address family not supported by protocol"
+    assert "not among the domains" in (folder / "said").read_text(encoding="utf-8")
+
+
 async def test_what_cannot_be_meant_with_a_folder_is_refused(face: Coroutines | PlainCalls, folder: Path) -> None:
     for options in ({"checkpoints": True}, {"files": {"a": "b"}}):
         with pytest.raises(moonpool.InputError, match="workspace= is a folder of this machine"):

@@ -35,7 +35,7 @@ class Weakening:
 
     def apply(self, monkeypatch: pytest.MonkeyPatch) -> None:
         for name in self.filters:
-            monkeypatch.setattr(seccomp, name, lambda: ALLOW_ALL)
+            monkeypatch.setattr(seccomp, name, lambda **_: ALLOW_ALL)
         if self.wall_without:
             change_outer_sandboxes(monkeypatch, [], drop=self.wall_without)
 

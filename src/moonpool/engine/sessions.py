@@ -211,7 +211,7 @@ class Runtime:
 class Session:
     """One kernel and its state. Executions run one after the other."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  what a session has
         self,
         runtime: Runtime,
         caller_grant: CallerGrant,

@@ -180,7 +180,7 @@ class BubblewrapBackend:
                 merged_usr=has_merged_usr(),
                 folders=tuple(folders.arguments),
             )
-            statement = _statement(guest.fileno(), filters[1], spec, slot, group, folders)
+            statement = _statement((guest.fileno(), *handed), filters[1], spec, slot, group, folders)
             command = execution_outer_sandbox(
                 parts,
                 guest_command(spec.image, statement),

@@ -21,10 +21,12 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_LOAD, _JUMP_EQ, _JUMP_GE, _JUMP_GT, _JUMP_SET, _RETURN, _AND = 0x20, 0x15, 0x35, 0x25, 0x45, 0x06, 0x54
+_LOAD, _JUMP, _JUMP_EQ, _JUMP_GE, _JUMP_GT, _JUMP_SET = 0x20, 0x05, 0x15, 0x35, 0x25, 0x45
+_RETURN, _AND = 0x06, 0x54
 _KILL, _ALLOW, _ERRNO = 0x8000_0000, 0x7FFF_0000, 0x0005_0000
 _NR_AT, _ARCH_AT = 0, 4
 _CALLS_IN_A_ROW = 4
+_CONDITIONAL_JUMP_MAX = 255
 _LAST_KNOWN_SYSCALL = 469  # file_setattr, Linux 6.17; later ones are ENOSYS until somebody has looked at them
 _X32_BIT = 0x4000_0000
 _NAMESPACE_FLAGS = 0x7E02_0000
@@ -265,7 +267,10 @@ def _search(calls: list[tuple[int, list[_Instruction]]]) -> list[_Instruction]:
         return [*itertools.chain.from_iterable(tests), _allow()]
     middle = len(calls) // 2
     below, above = _search(calls[:middle]), _search(calls[middle:])
-    return [(_JUMP_GE, len(below), 0, calls[middle][0]), *below, *above]  # struct.pack refuses a jump beyond 255
+    first_above = calls[middle][0]
+    if len(below) > _CONDITIONAL_JUMP_MAX:
+        return [(_JUMP_GE, 0, 1, first_above), (_JUMP, 0, 0, len(below)), *below, *above]
+    return [(_JUMP_GE, len(below), 0, first_above), *below, *above]
 
 
 def _argument_checks(*, namespaces: bool) -> list[tuple[str, list[_Instruction]]]:
@@ -301,8 +306,8 @@ def _argument_checks(*, namespaces: bool) -> list[tuple[str, list[_Instruction]]
 
 def _network_checks(*, unix: bool) -> list[tuple[str, list[_Instruction]]]:
     """In place of those for sockets. SECURITY: TCP over IPv4 and IPv6 only. No datagrams, no raw sockets, none of the
-    protocols that share the stream type (MPTCP, SCTP, SMC), and of options only those that HTTP clients set. `unix` sockets are not for
-    a sandbox with folders of the host, see `_folder_checks`.
+    protocols that share the stream type (MPTCP, SCTP, SMC), and of options only those that HTTP clients set. None of
+    `unix` in a sandbox with folders of the host, see `_folder_checks`.
     """
     tcp_or_unix = [
         _argument(0), (_JUMP_EQ, 0, 1, _AF_UNIX), _allow() if unix else _fail(errno.EAFNOSUPPORT),
