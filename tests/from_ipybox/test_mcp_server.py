@@ -109,7 +109,7 @@ async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: s
 
         params = {**ECHO, "env": {"ECHO_WORD": "${WORD}"}}
         names = (await text(client, "register_mcp_server", server_name="echo", server_params=params)).split("\n")
-        assert set(names) == {path.stem for path in (work / "mcptools" / "echo").glob("*.py")} - {"__init__"}
+        assert set(names) == {path.stem for path in (work / "mcptools" / "echo").glob("*.py")} - {"__init__", "_client"}
         assert "${WORD}" in asked[0]
         assert "register the MCP server echo: its command runs on this machine" in asked[0]
         assert await cell(client, f"{CALL}\nprint(x)") == '{"word": "hello"}\n41'
