@@ -281,7 +281,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         try:
             return NetworkRules(tuple(map(parse_domain, domains)))
         except NetworkRuleError as error:
-            raise ConfigError(f"network: {error}") from None
+            raise ConfigError(f"MOONPOOL_NETWORK: {error}") from None
 
     @property
     def may_install(self) -> bool:

@@ -26,7 +26,8 @@ _TALKS_ABOUT_IT = (
 def test_no_setting_and_no_backend_runs_code_without_isolation() -> None:
     names = Settings.__struct_fields__
     assert set(BACKENDS) == {"zygote", "bubblewrap"}
-    assert not [name for name in names if re.search("unsafe|isolat|insecure|trust|host|no_", name)]
+    named = {name for name in names if re.search("unsafe|isolat|insecure|trust|host|no_", name)}
+    assert named == {"package_hosts"}  # of wheels, for build sandboxes
 
 
 @pytest.mark.req("H-002", "H-005")
@@ -37,12 +38,14 @@ def test_other_backends_are_refused(backend: str) -> None:
 
 
 @pytest.mark.req("H-056")
-def test_there_is_one_network_mode_and_nothing_to_mix_it_with() -> None:
-    """Mode A, brokered: sandboxes have no network, whatever is set (C-NET-1 attacks real ones)."""
+def test_a_sandbox_has_no_network_or_one_of_listed_domains() -> None:
+    """No setting gives a sandbox a network; one bounds the domains that an application may list (C-NET-1, C-NET-3)."""
     names = Settings.__struct_fields__
-    assert not [name for name in names if re.search("net|egress|proxy|dns|allow", name)]
-    with pytest.raises(ConfigError, match="MOONPOOL_NETWORK"):
-        Settings.load({"MOONPOOL_NETWORK": "direct"})
+    bounds = {"network", "network_bytes_max", "network_connections_max", "network_ca_file"}
+    assert {name for name in names if re.search("net|egress|proxy|dns|allow", name)} == bounds
+    for text in ("direct", "*", "*.com", "10.0.0.1", "0.0.0.0/0"):
+        with pytest.raises(ConfigError, match="MOONPOOL_NETWORK"):
+            Settings.load({"MOONPOOL_NETWORK": text})
 
 
 @pytest.mark.req("H-054", "H-073")
@@ -71,13 +74,13 @@ result += [line for line in open("/proc/self/mountinfo") if "docker" in line]
 
 
 @pytest.mark.req("H-060")
-def test_the_only_thing_a_sandbox_can_ask_for_is_a_tool_by_name() -> None:
+def test_the_only_things_a_sandbox_can_ask_for_are_a_tool_and_a_package_by_name() -> None:
     verbs = {str(message.__struct_config__.tag) for message in get_args(GuestMessage)}
     answers = {
         verb for verb in verbs if verb.startswith(("file_", "nondeterminism_", "checkpoint_"))
     }  # to orders of the host only
-    told = {"ready", "failed", "display", "bundle", "made", "output", "done"}
-    assert verbs - answers == {"tool_call", "call_refused", *told}
+    told = {"ready", "failed", "display", "bundle", "made", "output", "done", "kernel_ended"}
+    assert verbs - answers == {"tool_call", "call_refused", "install_packages", *told}
     assert set(ToolCall.__struct_fields__) == {"id", "server", "tool", "line"}  # the line is shown to people only
 
 

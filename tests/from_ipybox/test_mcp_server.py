@@ -119,12 +119,13 @@ async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: s
         saved, parser = work / "gentools" / "demo" / "shout", work / "mcpparse" / "echo"
         saved.mkdir(parents=True)
         parser.mkdir(parents=True)
-        (saved / "api.py").write_text('from .impl import shout as run\n\n__all__ = ["run"]\n')
-        (saved / "impl.py").write_text("def shout(word):\n    return word.upper()\n")
-        (saved / "__init__.py").write_text("from .api import run\n")
+        (saved / "api.py").write_text('from .impl import shout as run\n\n__all__ = ["run"]\n', encoding="utf-8")
+        (saved / "impl.py").write_text("def shout(word):\n    return word.upper()\n", encoding="utf-8")
+        (saved / "__init__.py").write_text("from .api import run\n", encoding="utf-8")
         (parser / "echo.py").write_text(
             "from mcptools.echo.echo import Params, run\n\n\ndef run_parsed(params: Params) -> str:\n"
-            "    return 'parsed ' + str(run(params))\n"
+            "    return 'parsed ' + str(run(params))\n",
+            encoding="utf-8",
         )
         assert await cell(client, "from gentools.demo.shout import run\nprint(run('hi'))") == "HI"
         assert await cell(client, "print(echo.run_parsed(echo.Params(word='w')))") == 'parsed {"word": "w"}'
