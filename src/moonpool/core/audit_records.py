@@ -3,10 +3,9 @@
 Every execution leaves a start and an end record, every tool call one outcome record, and every call that may change
 something an intent record before it is sent (H-058). Of many refused calls the first leave one each, the others one
 that counts them. Every change of the library leaves both; every transfer of a file, every undo and fork of a session,
-every change of a tool, every
-question of a server that may be passed on, every approval grant and every connection of a model leaves one. Records
-hold digests, sizes and names, never values: no argument, no result, no secret. How they are kept and chained:
-`moonpool.core.audit`.
+every change of a tool, every question of a server that may be passed on, every approval grant and every connection of a
+model leaves one. Records hold digests, sizes and names, never values: no argument, no result, no secret. How they are
+kept and chained: `moonpool.core.audit`.
 """
 
 from __future__ import annotations
