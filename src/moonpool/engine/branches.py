@@ -2,9 +2,9 @@
 
 A checkpoint is a stopped twin of the kernel and the state of `/workspace`, in the same sandbox
 (`moonpool_guest.checkpoints`). Going back uses the twin up; it is made again afterwards, with the same number. One is
-made before the first execution and after each, while nobody waits; it is made
-again before the next one where files were put in between. `Branch` is one session's part of it, `SharedKernel` what
-branches of one sandbox share: they run one at a time, and the one that runs next has the other leave a checkpoint.
+made before the first execution and after each, while nobody waits; it is made again before the next one where files
+were put in between. `Branch` is one session's part of it, `SharedKernel` what branches of one sandbox share: they run
+one at a time, and the one that runs next has the other leave a checkpoint.
 
 What ends with the sandbox: all of its checkpoints and branches. What does not go back: tool calls, labels, budgets,
 what was printed, processor time.
