@@ -1,0 +1,111 @@
+"""The code's end of a connection to the proxy: what it asks for is read, and it is told what became of it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import TYPE_CHECKING, Final, Self, TypeAlias
+
+import h11
+
+from moonpool.network.connections import Outcome, RefusedError
+from moonpool.network.plain_http import HttpSide
+from moonpool.network.sni import ServerNameError
+
+if TYPE_CHECKING:
+    import socket
+    from asyncio import StreamReader, StreamWriter
+    from collections.abc import AsyncGenerator
+
+    from moonpool.network.sni import ServerNameCheck
+
+_CLOSE_S: Final = 5.0
+_PIECE_BYTES: Final = 16 * 1024
+
+Dialled: TypeAlias = "tuple[StreamReader, StreamWriter]"
+
+
+class CodeClient:
+    """An accepted connection: a request, then what its kind asks for."""
+
+    def __init__(self, streams: Dialled) -> None:
+        self.streams = streams
+        self.side = HttpSide(h11.SERVER, *streams)
+
+    @classmethod
+    async def of(cls, accepted: socket.socket) -> Self:
+        """The client behind an accepted socket."""
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader()
+        made: asyncio.Future[StreamWriter] = loop.create_future()
+        protocol = asyncio.StreamReaderProtocol(reader, lambda _, writer: made.set_result(writer))
+        await loop.connect_accepted_socket(lambda: protocol, accepted)
+        return cls((reader, await made))
+
+    async def request(self, within_s: float) -> h11.Request:
+        """What it asks the proxy for. Raises RefusedError, ConnectionError."""
+        try:
+            async with asyncio.timeout(within_s):
+                event = await self.side.next_event()
+        except TimeoutError:
+            raise RefusedError(408, Outcome.TIMED_OUT, "no whole request came") from None
+        except h11.RemoteProtocolError as error:
+            status = error.error_status_hint
+            raise RefusedError(status, Outcome.MALFORMED, "this is no request that a proxy takes") from None
+        if not isinstance(event, h11.Request):
+            raise ConnectionResetError
+        return event
+
+    def say_connected(self) -> None:
+        """Answer a `CONNECT`: what follows is the tunnel's."""
+        head = h11.Response(status_code=200, reason=b"Connection established", headers=[])
+        self.streams[1].write(self.side.http.send(head) or b"")
+
+    @property
+    def early(self) -> bytes:
+        """What came behind a `CONNECT` before it was answered."""
+        return self.side.http.trailing_data[0]
+
+    async def hello(self, check: ServerNameCheck, within_s: float) -> bytes:
+        """Its first message in a tunnel, once that has named the host that was asked for. Raises ServerNameError."""
+        hello = check.feed(self.early)
+        try:
+            async with asyncio.timeout(within_s):
+                while not check.admitted:
+                    piece = await self.streams[0].read(_PIECE_BYTES)
+                    if not piece:
+                        raise ConnectionResetError
+                    hello = check.feed(piece)
+        except TimeoutError:
+            raise ServerNameError("no TLS came") from None
+        return hello
+
+    async def refuse(self, error: RefusedError) -> None:
+        """Say why, where no answer has begun. The status line has the reason, too: most clients show no more."""
+        if self.side.http.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
+            return
+        body = f"Moonpool: {error.text}\n".encode("ascii", "replace")
+        headers = [("content-type", "text/plain"), ("content-length", str(len(body))), ("connection", "close")]
+        reason = f"Moonpool: {error.text}"[:300].encode("ascii", "replace")
+        with contextlib.suppress(ConnectionError, h11.LocalProtocolError):
+            await self.side.send(h11.Response(status_code=error.status, reason=reason, headers=headers))
+            await self.side.send(h11.Data(data=body))
+            await self.side.send(h11.EndOfMessage())
+
+
+@contextlib.asynccontextmanager
+async def ending(writer: StreamWriter) -> AsyncGenerator[None]:
+    """Close a stream when what is in it has gone out, but wait for that only for a while; break it off on an error."""
+    try:
+        yield
+    except BaseException:
+        writer.transport.abort()
+        raise
+    writer.close()
+    try:
+        async with asyncio.timeout(_CLOSE_S):
+            await writer.wait_closed()
+    except (TimeoutError, OSError):
+        pass
+    finally:
+        writer.transport.abort()
