@@ -150,5 +150,5 @@ def test_the_operators_bound_is_a_list_or_any_or_none() -> None:
     assert not parse_domain("example.org").within(bound.domains[1])
     assert not parse_domain("*.example.com").within(bound.domains[0])
     assert not parse_domain("example.com:8443").within(bound.domains[0])
-    with pytest.raises(ConfigError, match="network"):
+    with pytest.raises(ConfigError, match="MOONPOOL_NETWORK"):
         Settings.load({}, network="*")

@@ -10,7 +10,7 @@ import ssl
 import zipfile
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -89,7 +89,8 @@ async def test_code_reaches_what_is_allowed_and_nothing_else_and_it_is_on_record
         code = FETCH + (
             'result = [fetch("http://www.example.com/hello"), fetch("http://evil.example/"), fetch("http://10.0.0.1/")]'
         )
-        hello, evil, inside = await _run(session, code)
+        envelope = await session.execute(CodeRequest(code=code.encode()))
+        hello, evil, inside = cast("list[str]", envelope.data)
         assert hello == "hello"
         assert "evil.example:80 is not among the domains" in evil
         assert "10.0.0.1:80 is not among" in inside
@@ -98,6 +99,9 @@ async def test_code_reaches_what_is_allowed_and_nothing_else_and_it_is_on_record
         assert (began["outcome"], ended["outcome"]) == ("open", "done")
         assert (ended["host"], ended["port"], ended["address"]) == ("www.example.com", 80, PUBLIC)
         assert ended["bytes_up"] > 50 < ended["bytes_down"]
+        assert {one["execution"] for one in (began, ended, *refused)} == {envelope.run_id}
+        assert [one["reason"] in text for one, text in zip(refused, (evil, inside), strict=True)] == [True, True]
+        assert [one["reason"] for one in (began, ended)] == ["", ""]
         assert [(one["host"], one["outcome"], one["bytes_up"]) for one in refused] == [
             ("evil.example", "not_allowed", 0),
             ("10.0.0.1", "not_allowed", 0),

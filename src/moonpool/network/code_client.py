@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias
 import h11
 
 from moonpool.network.connections import Outcome, RefusedError
-from moonpool.network.plain_http import HttpSide
+from moonpool.network.plain_http import HttpSide, refusal_events
 from moonpool.network.sni import ServerNameError
 
 if TYPE_CHECKING:
@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from moonpool.network.sni import ServerNameCheck
 
 _CLOSE_S: Final = 5.0
+_DRAIN_S: Final = 2.0
+_HANDSHAKE: Final = b"\x16"
+_UNRECOGNIZED_NAME: Final = bytes.fromhex("15030300020270")
+"""A fatal alert in a record of its own, as a server sends it in the clear."""
 _PIECE_BYTES: Final = 16 * 1024
 
 Dialled: TypeAlias = "tuple[StreamReader, StreamWriter]"
@@ -31,6 +35,7 @@ class CodeClient:
     def __init__(self, streams: Dialled) -> None:
         self.streams = streams
         self.side = HttpSide(h11.SERVER, *streams)
+        self._speaks_tls = False  # in the tunnel
 
     @classmethod
     async def of(cls, accepted: socket.socket) -> Self:
@@ -61,36 +66,45 @@ class CodeClient:
         head = h11.Response(status_code=200, reason=b"Connection established", headers=[])
         self.streams[1].write(self.side.http.send(head) or b"")
 
-    @property
-    def early(self) -> bytes:
-        """What came behind a `CONNECT` before it was answered."""
-        return self.side.http.trailing_data[0]
+    async def hello(self, check: ServerNameCheck, within_s: float) -> tuple[bytes, bytes]:
+        """What it sent in a tunnel until it had named the host that was asked for, and what of it `check` has let pass.
 
-    async def hello(self, check: ServerNameCheck, within_s: float) -> bytes:
-        """Its first message in a tunnel, once that has named the host that was asked for. Raises ServerNameError."""
-        hello = check.feed(self.early)
+        Raises ServerNameError.
+        """
+        sent = self.side.http.trailing_data[0]
+        self._speaks_tls = sent.startswith(_HANDSHAKE)
+        passed = check.feed(sent)
         try:
             async with asyncio.timeout(within_s):
                 while not check.admitted:
                     piece = await self.streams[0].read(_PIECE_BYTES)
                     if not piece:
                         raise ConnectionResetError
-                    hello = check.feed(piece)
+                    sent += piece
+                    self._speaks_tls = sent.startswith(_HANDSHAKE)
+                    passed = check.feed(piece)
         except TimeoutError:
             raise ServerNameError("no TLS came") from None
-        return hello
+        return sent, passed
 
-    async def refuse(self, error: RefusedError) -> None:
-        """Say why, where no answer has begun. The status line has the reason, too: most clients show no more."""
-        if self.side.http.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
-            return
-        body = f"Moonpool: {error.text}\n".encode("ascii", "replace")
-        headers = [("content-type", "text/plain"), ("content-length", str(len(body))), ("connection", "close")]
-        reason = f"Moonpool: {error.text}"[:300].encode("ascii", "replace")
-        with contextlib.suppress(ConnectionError, h11.LocalProtocolError):
-            await self.side.send(h11.Response(status_code=error.status, reason=reason, headers=headers))
-            await self.side.send(h11.Data(data=body))
-            await self.side.send(h11.EndOfMessage())
+    async def refuse(self, error: RefusedError) -> bool:
+        """Say that it is refused: with the reason where no answer has begun, by an alert where TLS is about to.
+
+        Returns False where it cannot be said any more.
+        """
+        is_http = self.side.http.our_state in {h11.IDLE, h11.SEND_RESPONSE}
+        if not is_http and not (self._speaks_tls and error.outcome is Outcome.WRONG_NAME):
+            return False
+        with contextlib.suppress(OSError, TimeoutError, h11.LocalProtocolError):
+            async with asyncio.timeout(_DRAIN_S):
+                for event in refusal_events(error) if is_http else ():
+                    await self.side.send(event)
+                if not is_http:
+                    self.streams[1].write(_UNRECOGNIZED_NAME)
+                self.streams[1].write_eof()
+                while await self.streams[0].read(_PIECE_BYTES):  # a client that still sends would lose the answer
+                    pass
+        return True
 
 
 @contextlib.asynccontextmanager

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
@@ -19,7 +20,7 @@ import h11
 from moonpool.core.errors import MoonpoolError
 from moonpool.network.code_client import CodeClient, ending
 from moonpool.network.connections import Connection, Outcome, RefusedError
-from moonpool.network.plain_http import HttpSide, forward_request
+from moonpool.network.plain_http import HttpSide, check_framing, forward_request
 from moonpool.network.relay import Meter, relay
 from moonpool.network.request_target import plain_target, tunnel_target
 from moonpool.network.rules import address_literal
@@ -27,7 +28,7 @@ from moonpool.network.sni import ServerNameCheck, ServerNameError
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Generator
 
     from moonpool.network.code_client import Dialled
     from moonpool.network.proxy import SessionNetwork
@@ -57,7 +58,7 @@ class ServedConnection:
 
     def __init__(self, network: SessionNetwork, accepted: socket.socket) -> None:
         self._network, self._accepted = network, accepted
-        self._connection = Connection()
+        self._connection = Connection(origin=network.origin)
         self._rule: DomainRule | None = None  # that allowed it
 
     @property
@@ -82,9 +83,11 @@ class ServedConnection:
                     connection.outcome = await self._answer(client)
                 except (RefusedError, TimeoutError, MoonpoolError) as error:
                     refusal = _refusal(error, connection)
+                    self._note(refusal)
                     connection.outcome = refusal.outcome
                     connection.address = connection.address or refusal.address
-                    await client.refuse(refusal)
+                    if not await client.refuse(refusal):
+                        client.streams[1].transport.abort()  # what broke off must not look like an end
         except (OSError, h11.ProtocolError):
             connection.outcome = Outcome.FAILED
         finally:
@@ -100,7 +103,7 @@ class ServedConnection:
             connection.host, connection.port = tunnel_target(request.target)
         else:
             connection.host, connection.port, target = plain_target(request.target)
-        if network.connections > limits.connections_max or network.places.taken > limits.all_connections_max:
+        if network.connections > limits.connections_max or network.places.taken > network.places.connections_max:
             raise RefusedError(503, Outcome.TOO_MANY, "too many connections are open; close some first")
         rule = self._allowing_rule()
         network.allowance.check()
@@ -109,7 +112,7 @@ class ServedConnection:
         await network.record(replace(connection, outcome=Outcome.OPEN))
         connection.was_allowed = True
         async with asyncio.timeout(None) as deadline:
-            meter = Meter(connection, network.allowance, limits, deadline)
+            meter = Meter(connection, network.allowance, limits, deadline, self._note)
             if not is_tunnel:
                 await self._pass_request(client, request, target, rule, meter)
             elif rule.credential is not None:
@@ -117,6 +120,11 @@ class ServedConnection:
             else:
                 await self._tunnel(client, rule, meter)
         return Outcome.DONE
+
+    def _note(self, refusal: RefusedError) -> None:
+        """Keep the reason before the code has it: it is asked for as soon as the code has ended."""
+        self._connection.reason = refusal.text
+        self._network.refusals.append((self._connection.origin, refusal.text))
 
     def _allowing_rule(self) -> DomainRule:
         host, port = self._connection.host, self._connection.port
@@ -134,18 +142,23 @@ class ServedConnection:
         return reader, writer
 
     async def _tunnel(self, client: CodeClient, rule: DomainRule, meter: Meter) -> None:
-        host = self._connection.host
         server = await self._dialled(rule)
         async with ending(server[1]):
             client.say_connected()
-            check = ServerNameCheck(None if address_literal(host) else host)
-            try:
-                hello = await client.hello(check, self._network.limits.header_s)
+            with self._checked_name() as check:
+                _, hello = await client.hello(check, self._network.limits.header_s)
                 meter.up(len(hello))
                 server[1].write(hello)
                 await relay(client.streams, server, meter, check)
-            except ServerNameError as error:
-                raise RefusedError(403, Outcome.WRONG_NAME, str(error)) from None
+
+    @contextmanager
+    def _checked_name(self) -> Generator[ServerNameCheck]:
+        host, port = self._connection.host, self._connection.port
+        try:
+            yield ServerNameCheck(None if address_literal(host) else host)
+        except ServerNameError as error:
+            why = f"{host}:{port} was not reached: {error}; the code's client must name {host} as the server"
+            raise RefusedError(403, Outcome.WRONG_NAME, why) from None
 
     async def _end_tls(self, client: CodeClient, credential: HeaderCredential, meter: Meter) -> Outcome:
         where = self._connection.host, self._connection.port
@@ -159,7 +172,9 @@ class ServedConnection:
             return await self._dialled(self._allowing_rule())
 
         client.say_connected()
-        return await self._network.forward(client.streams, client.early, where, credential, connect, meter)
+        with self._checked_name() as check:
+            first, _ = await client.hello(check, self._network.limits.header_s)
+        return await self._network.forward(client.streams, first, where, credential, connect, meter)
 
     async def _pass_request(
         self, client: CodeClient, request: h11.Request, target: bytes, rule: DomainRule, meter: Meter
@@ -167,6 +182,7 @@ class ServedConnection:
         host, port = self._connection.host, self._connection.port
         if rule.credential is not None:
             raise RefusedError(403, Outcome.NOT_ALLOWED, f"{host} is reached with a credential, so over https only")
+        check_framing(request)
         name = f"[{host}]" if ":" in host else host
         authority = name if port == 80 else f"{name}:{port}"
         reader, writer = await self._dialled(rule)

@@ -11,10 +11,11 @@ evaluated or logged, and no name is resolved that no rule allows.
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from moonpool.network.connections import NetworkLimits, Outcome, Places, RefusedError
+from moonpool.network.connections import NetworkLimits, Origin, Outcome, Places, RefusedError
 from moonpool.network.destinations import Destinations
 from moonpool.network.one_connection import ServedConnection
 from moonpool.network.relay import Allowance
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
 
 _CONNECTIONS_PER_SECOND: Final = 50.0
 _CONNECTIONS_BURST: Final = 200.0
+_FULL_PAUSE_S: Final = 0.05
+REFUSALS_KEPT: Final = 50
+"""Reasons of the newest refusals of a session."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -42,6 +46,8 @@ class SessionNetwork:
     destinations: Destinations = field(default_factory=Destinations)
     places: Places = field(default_factory=Places)
     forward: Forward | None = None  # None: no domain with a credential can be reached
+    origin: Origin = field(default_factory=Origin)  # of connections that are taken now
+    refusals: deque[tuple[Origin, str]] = field(default_factory=lambda: deque(maxlen=REFUSALS_KEPT), init=False)
     allowance: Allowance = field(init=False)
     connections: int = field(default=0, init=False)
     total: int = field(default=0, init=False)
@@ -49,6 +55,13 @@ class SessionNetwork:
 
     def __post_init__(self) -> None:
         self.allowance = Allowance(self.limits.bytes_max)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether so many connections are open that further ones wait; of these, half are told that it is too many."""
+        return (
+            self.connections >= 2 * self.limits.connections_max or self.places.taken >= 2 * self.places.connections_max
+        )
 
     def check_total(self) -> None:
         """Count one more connection that is allowed. Raises RefusedError."""
@@ -96,6 +109,9 @@ class NetworkProxy:
         loop = asyncio.get_running_loop()
         bucket = TokenBucket(rate=_CONNECTIONS_PER_SECOND, burst=_CONNECTIONS_BURST)
         while True:
+            if self._network.is_full:  # SECURITY: those that ask for nothing would take all descriptors of the host
+                await asyncio.sleep(_FULL_PAUSE_S)
+                continue
             try:
                 accepted, _ = await loop.sock_accept(self._listener)
             except OSError:  # this process has no descriptors left, or the other side has gone already
