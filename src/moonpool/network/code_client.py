@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 from typing import TYPE_CHECKING, Final, Self, TypeAlias
 
 import h11
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _CLOSE_S: Final = 5.0
 _DRAIN_S: Final = 2.0
 _HANDSHAKE: Final = b"\x16"
+_PLAIN_REQUEST: Final = re.compile(rb"[A-Z]{3,16} [/*]")
 _UNRECOGNIZED_NAME: Final = bytes.fromhex("15030300020270")
 """A fatal alert in a record of its own, as a server sends it in the clear."""
 _PIECE_BYTES: Final = 16 * 1024
@@ -35,7 +37,9 @@ class CodeClient:
     def __init__(self, streams: Dialled) -> None:
         self.streams = streams
         self.side = HttpSide(h11.SERVER, *streams)
-        self._speaks_tls = False  # in the tunnel
+        self._first = b""  # that came in the tunnel
+        self._speaks_tls = False
+        self._until = 0.0  # its first message is to be there
 
     @classmethod
     async def of(cls, accepted: socket.socket) -> Self:
@@ -61,31 +65,45 @@ class CodeClient:
             raise ConnectionResetError
         return event
 
-    def say_connected(self) -> None:
-        """Answer a `CONNECT`: what follows is the tunnel's."""
+    async def tunnelled(self, within_s: float) -> h11.Request | None:
+        """Answer a `CONNECT`. What comes then: a request over plain HTTP, or None, which is TLS as it seems.
+
+        undici, which is Node's `fetch`, asks for `http://` addresses so. Raises RefusedError, ServerNameError,
+        ConnectionError.
+        """
         head = h11.Response(status_code=200, reason=b"Connection established", headers=[])
         self.streams[1].write(self.side.http.send(head) or b"")
+        self._first = self.side.http.trailing_data[0] or await self._piece(within_s)
+        self._speaks_tls = self._first.startswith(_HANDSHAKE)
+        if _PLAIN_REQUEST.match(self._first) is None:
+            return None
+        self.side = HttpSide(h11.SERVER, *self.streams, first=self._first)
+        return await self.request(within_s)
 
     async def hello(self, check: ServerNameCheck, within_s: float) -> tuple[bytes, bytes]:
         """What it sent in a tunnel until it had named the host that was asked for, and what of it `check` has let pass.
 
-        Raises ServerNameError.
+        Raises ServerNameError, ConnectionError.
         """
-        sent = self.side.http.trailing_data[0]
-        self._speaks_tls = sent.startswith(_HANDSHAKE)
-        passed = check.feed(sent)
+        sent, passed = self._first, check.feed(self._first)
+        while not check.admitted:
+            piece = await self._piece(within_s)
+            sent += piece
+            passed = check.feed(piece)
+        return sent, passed
+
+    async def _piece(self, within_s: float) -> bytes:
+        """The next bytes of a handshake, which all come `within_s` of the first wait."""
+        loop = asyncio.get_running_loop()
+        self._until = self._until or loop.time() + within_s
         try:
-            async with asyncio.timeout(within_s):
-                while not check.admitted:
-                    piece = await self.streams[0].read(_PIECE_BYTES)
-                    if not piece:
-                        raise ConnectionResetError
-                    sent += piece
-                    self._speaks_tls = sent.startswith(_HANDSHAKE)
-                    passed = check.feed(piece)
+            async with asyncio.timeout_at(self._until):
+                piece = await self.streams[0].read(_PIECE_BYTES)
         except TimeoutError:
             raise ServerNameError("no TLS came") from None
-        return sent, passed
+        if not piece:
+            raise ConnectionResetError
+        return piece
 
     async def refuse(self, error: RefusedError) -> bool:
         """Say that it is refused: with the reason where no answer has begun, by an alert where TLS is about to.

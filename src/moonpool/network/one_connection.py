@@ -1,8 +1,8 @@
 """One connection of the code through the proxy, from its request to its record.
 
 The rules of the session as they are now say whether the host of the request is allowed; then it is a tunnel whose TLS
-must name that host, one plain request (`plain_http`), or, for a domain with a credential, TLS that the host itself ends
-(`Forward`).
+must name that host, one plain request (`plain_http`), asked for or in a tunnel, or, for a domain with a credential, TLS
+that the host itself ends (`Forward`).
 
 INVARIANT: a connection is on record before anything is dialled for it, and again when it has ended, by whatever.
 """
@@ -22,7 +22,7 @@ from moonpool.network.code_client import CodeClient, ending
 from moonpool.network.connections import Connection, Outcome, RefusedError
 from moonpool.network.plain_http import HttpSide, check_framing, forward_request
 from moonpool.network.relay import Meter, relay
-from moonpool.network.request_target import plain_target, tunnel_target
+from moonpool.network.request_target import plain_authority, plain_target, tunnel_target, tunnelled_target
 from moonpool.network.rules import address_literal
 from moonpool.network.sni import ServerNameCheck, ServerNameError
 
@@ -144,8 +144,12 @@ class ServedConnection:
     async def _tunnel(self, client: CodeClient, rule: DomainRule, meter: Meter) -> None:
         server = await self._dialled(rule)
         async with ending(server[1]):
-            client.say_connected()
             with self._checked_name() as check:
+                request = await client.tunnelled(self._network.limits.header_s)
+                if request is not None:
+                    target = tunnelled_target(request, self._connection.host, self._connection.port)
+                    await self._pass_on(client, request, target, server, meter)
+                    return
                 _, hello = await client.hello(check, self._network.limits.header_s)
                 meter.up(len(hello))
                 server[1].write(hello)
@@ -171,24 +175,32 @@ class ServedConnection:
                 raise RefusedError(403, Outcome.NOT_ALLOWED, f"{host}:{port} is not what was asked for")
             return await self._dialled(self._allowing_rule())
 
-        client.say_connected()
         with self._checked_name() as check:
+            if await client.tunnelled(self._network.limits.header_s) is not None:
+                raise _https_only(where[0])
             first, _ = await client.hello(check, self._network.limits.header_s)
         return await self._network.forward(client.streams, first, where, credential, connect, meter)
 
     async def _pass_request(
         self, client: CodeClient, request: h11.Request, target: bytes, rule: DomainRule, meter: Meter
     ) -> None:
-        host, port = self._connection.host, self._connection.port
         if rule.credential is not None:
-            raise RefusedError(403, Outcome.NOT_ALLOWED, f"{host} is reached with a credential, so over https only")
+            raise _https_only(self._connection.host)
         check_framing(request)
-        name = f"[{host}]" if ":" in host else host
-        authority = name if port == 80 else f"{name}:{port}"
-        reader, writer = await self._dialled(rule)
-        async with ending(writer):
-            server = HttpSide(h11.CLIENT, reader, writer)
-            await forward_request(client.side, request, target, authority.encode(), server, meter)
+        server = await self._dialled(rule)
+        async with ending(server[1]):
+            await self._pass_on(client, request, target, server, meter)
+
+    async def _pass_on(
+        self, client: CodeClient, request: h11.Request, target: bytes, server: Dialled, meter: Meter
+    ) -> None:
+        check_framing(request)
+        authority = plain_authority(self._connection.host, self._connection.port)
+        await forward_request(client.side, request, target, authority, HttpSide(h11.CLIENT, *server), meter)
+
+
+def _https_only(host: str) -> RefusedError:
+    return RefusedError(403, Outcome.NOT_ALLOWED, f"{host} is reached with a credential, so over https only")
 
 
 def _refusal(error: Exception, connection: Connection) -> RefusedError:

@@ -34,10 +34,15 @@ _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 class HttpSide:
     """One end of a connection that speaks HTTP/1.1."""
 
-    def __init__(self, role: type[h11.CLIENT | h11.SERVER], reader: StreamReader, writer: StreamWriter) -> None:
+    def __init__(
+        self, role: type[h11.CLIENT | h11.SERVER], reader: StreamReader, writer: StreamWriter, *, first: bytes = b""
+    ) -> None:
+        """`first` was read already."""
         self.http = h11.Connection(role, max_incomplete_event_size=HEADER_BYTES_MAX)
         self._reader, self._writer = reader, writer
-        self.received = self.sent = 0
+        self.received, self.sent = len(first), 0
+        if first:
+            self.http.receive_data(first)
 
     async def next_event(self) -> h11.Event | type[h11.PAUSED]:
         """What the other side says next. Raises h11.RemoteProtocolError, ConnectionError."""

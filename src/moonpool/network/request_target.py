@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from moonpool.network.connections import Outcome, RefusedError
 from moonpool.network.rules import address_literal, host_name
 
+if TYPE_CHECKING:
+    import h11
+
 _PORT_BYTES_MAX: Final = 5
+_HTTP_PORT: Final = 80
 
 
 def tunnel_target(target: bytes) -> tuple[str, int]:
@@ -29,6 +33,21 @@ def plain_target(target: bytes) -> tuple[str, int, bytes]:
     if not colon or authority.endswith("]"):
         host, port = authority, "80"
     return _named(host), _port(port), (path if path.startswith("/") else f"/{path}").encode("latin-1")
+
+
+def tunnelled_target(request: h11.Request, host: str, port: int) -> bytes:
+    """The path of a plain request in a tunnel to `host:port`, which it must be for. Raises RefusedError."""
+    named = [value.lower() for name, value in request.headers if name == b"host"]
+    authority = plain_authority(host, port)
+    if len(named) != 1 or named[0] not in {authority, f"{authority.decode()}:{port}".encode()}:
+        raise RefusedError(421, Outcome.MALFORMED, f"the header Host must name {host}, which the tunnel was opened to")
+    return request.target
+
+
+def plain_authority(host: str, port: int) -> bytes:
+    """The header Host of a plain request."""
+    name = f"[{host}]" if ":" in host else host
+    return (name if port == _HTTP_PORT else f"{name}:{port}").encode()
 
 
 def _named(host: str) -> str:
