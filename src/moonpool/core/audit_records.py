@@ -202,6 +202,8 @@ class ConnectionRecord:
     duration_ms: float
     outcome: str  # of `moonpool.network.connections.Outcome`
     credential: bool = False  # a request was sent with the domain's
+    execution: str = ""  # run id of the one that ran when the host took it; empty: none did, or a row of before
+    reason: str = ""  # one sentence, where it was refused or broken off by the proxy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

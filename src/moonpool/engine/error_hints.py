@@ -50,6 +50,14 @@ _NETWORK: Final = re.compile(
     r"|No address associated with hostname|Network is unreachable|EAFNOSUPPORT|EAI_AGAIN|ENOTFOUND|ENETUNREACH"
     r"|[Cc]ould not resolve|unable to resolve host|Failed to establish a new connection"
 )
+_CONNECTION: Final = re.compile(
+    r"[Pp]roxy|PROXY|[Tt]unnel|CONNECT|[Cc]onnection|TLS|SSL|ssl|[Hh]andshake|fetch failed|HTTP Error|HTTP/1"
+    r"|ECONN|EPROTO|unable to access|\b(?:40[03]|50[0-4])\b"
+)
+_BY_PROXY: Final = (
+    "the network of this session is HTTP and HTTPS through the proxy that the variable HTTPS_PROXY names; names are "
+    "resolved and addresses reached by the host alone"
+)
 _NO_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
 _NO_PACKAGE: Final = re.compile(r"Cannot find (?:package|module) '([^'\n]{1,200})'")
 _INSTALLER: Final = re.compile(
@@ -117,6 +125,7 @@ class ErrorContext:
     code: str = field(repr=False)
     stderr: str = field(repr=False)
     may_install: bool = False  # by `%pip install`
+    refusals: Sequence[str] | None = None  # why its connections were refused; None: it has no network
 
     @property
     def is_large(self) -> bool:
@@ -162,8 +171,21 @@ def _result_as_text(error: ExecutionError, context: ErrorContext) -> str:
     return _RESULT_IS_DATA if context.language == "node" and _found(_OBJECT_AS_TEXT, error) else ""
 
 
+def _refused(error: ExecutionError, context: ErrorContext) -> str:
+    """The sentence of the proxy, where the client has told of a failed connection without it."""
+    said = _said(error, context)
+    if context.refusals is None:
+        return ""
+    if not context.refusals:
+        return _BY_PROXY if _NETWORK.search(said) else ""
+    sentence = context.refusals[-1]
+    return sentence if _CONNECTION.search(said) and sentence not in said else ""
+
+
 def _no_network(error: ExecutionError, context: ErrorContext) -> str:
     said = _said(error, context)
+    if context.refusals is not None:
+        return ""
     missing = _NO_MODULE.search(said)
     if not _NETWORK.search(said) and not (missing and missing[1].partition(".")[0] in _NETWORK_CLIENTS):
         return ""
@@ -262,6 +284,7 @@ def _no_file(error: ExecutionError, context: ErrorContext) -> str:
 _ROWS: Final[Sequence[Callable[[ExecutionError, ErrorContext], str]]] = (
     _not_awaited,
     _result_as_text,
+    _refused,
     _no_network,
     _no_module,
     _not_code,

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonValue
     from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.execution_spec import ExecutionOutcome, ExecutionSpec
+    from moonpool.engine.network import GuestNetwork
     from moonpool.engine.output import StreamKeeper
     from moonpool.engine.run_records import RunRecords
     from moonpool.engine.run_services import RunServices
@@ -56,10 +57,11 @@ class RunEnding:
         tools: ToolSnapshot,
         spec: ExecutionSpec,
         keepers: Mapping[Stream, StreamKeeper],
+        network: GuestNetwork | None,
     ) -> None:
         self._runtime, self._caller_grant, self._request, self._records = runtime, caller_grant, request, records
         self._context, self._rehearsal = context, rehearsal
-        self._tools, self._spec = tools, spec
+        self._tools, self._spec, self._network = tools, spec, network
         self._stdout, self._stderr = keepers[Stream.STDOUT], keepers[Stream.STDERR]
         self.plan: Plan | None = None  # that was kept of a dry run
 
@@ -166,6 +168,7 @@ class RunEnding:
             code=self._request.code.decode(errors="replace"),
             stderr=self._stderr.text(),
             may_install=self._request.ipython and self._runtime.settings.may_install,
+            refusals=None if self._network is None else self._network.refusals(self._spec.run_id),
         )
 
     def _planned(self, error: ExecutionError | None) -> Plan | None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -220,6 +221,7 @@ class Run:
             tools=tools,
             spec=spec,
             keepers=keepers,
+            network=history.network,
         )
         if self._watch is not None:
             self._watch.begin(context.counters)
@@ -247,8 +249,11 @@ class Run:
         if not recorded.done() or recorded.exception():
             recorded.add_done_callback(lambda done: execution.force_end("journal") if done.exception() else None)
         self._records.code_begins()
+        network = history.network
+        taking = nullcontext() if network is None else network.executing(identity.session_id, self.run_id)
         try:
-            outcome = self.outcome = await execution.run()
+            with taking:
+                outcome = self.outcome = await execution.run()
         except asyncio.CancelledError:
             self._records.code_ends()
             context.end()  # before its last record: what comes later is none of this execution's

@@ -411,6 +411,7 @@ class Session:
             was_put_back=self._kernel.was_put_back,
             has_checkpoints=self._branch is not None,
             has_folders=self._sandbox_spec.folders is not None,
+            network=self._kernel.network,
         )
         self._kernel.was_put_back = False
         try:

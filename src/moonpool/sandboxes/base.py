@@ -53,6 +53,7 @@ TRUST_VARIABLES: Final = dict.fromkeys(
         "PIP_CERT",
         "GIT_SSL_CAINFO",
         "NODE_EXTRA_CA_CERTS",
+        "NPM_CONFIG_CAFILE",  # a `cafile` in the system's npmrc would hide the one above
     ),
     f"/wrappers/{CA_BUNDLE_NAME}",
 )

@@ -185,6 +185,11 @@ class HostedSession:
         rules = self._session.network.rules if self._session is not None and self._rules is not None else self._rules
         return () if rules is None else tuple(map(str, rules.domains))
 
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Why the newest connections were refused."""
+        return () if self._session is None or self._rules is None else self._session.network.refusals()
+
     async def allow(self, more: tuple[DomainRule, ...]) -> None:
         """Let code reach more from now on."""
         (await self._kernel()).network.allow(more)
