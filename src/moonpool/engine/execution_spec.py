@@ -12,6 +12,7 @@ from moonpool_wire.limits import NONDETERMINISM_BYTES_MAX
 if TYPE_CHECKING:
     from moonpool.engine.branches import Undone
     from moonpool.engine.files.created_files import Claims
+    from moonpool.engine.packages.model import InstalledPackage
     from moonpool.features.recordings.model import RecordedInput
     from moonpool.sandboxes.base import ExitOutcome, LimitKind
     from moonpool.sandboxes.messages import Done
@@ -26,6 +27,7 @@ class SandboxHistory:
     was_put_back: bool = False  # so its state is not that of the execution before
     has_checkpoints: bool = False
     has_folders: bool = False  # of the host, whose files are on no record
+    packages: tuple[InstalledPackage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

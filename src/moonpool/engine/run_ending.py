@@ -165,7 +165,8 @@ class RunEnding:
             manifest=self._tools.manifest,
             code=self._request.code.decode(errors="replace"),
             stderr=self._stderr.text(),
-            may_install=self._request.ipython and self._runtime.settings.may_install,
+            may_install=self._runtime.settings.may_install,
+            ipython=self._request.ipython,
         )
 
     def _planned(self, error: ExecutionError | None) -> Plan | None:
