@@ -97,6 +97,7 @@ REFUSED = {
 }
 
 
+@pytest.mark.req("P-021", "X-09")
 @pytest.mark.timeout(120)
 async def test_a_session_installs_packages_and_another_one_from_the_cache(tmp_path: Path) -> None:
     with _index(tmp_path) as (address, requests):
