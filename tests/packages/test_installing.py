@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -151,6 +152,23 @@ async def test_nothing_is_published_of_what_is_refused(tmp_path: Path) -> None:
             assert await _run(session, "import good; result = good.version") == "1.0"
             marked = await session.install("marked[more]")  # whose other requirement is for Python 2
             assert [one.name for one in marked.new] == ["marked"]
+            await session.close()
+
+
+@pytest.mark.slow  # bounds of a wheel have quick rows
+async def test_what_is_too_large_is_refused_packed_and_unpacked(tmp_path: Path) -> None:
+    index = Index(tmp_path)
+    index.add("packed", files={"packed.py": f"x = {os.urandom(3_000_000).hex()!r}"})
+    index.add("unpacked", files={"unpacked.py": "#" * 9_000_000})
+    for name in ("half", "other"):
+        index.add(name, files={f"{name}.py": "#" * 5_000_000})
+    with index.served() as (address, _):
+        async with open_app(packages="any", package_index=address, packages_bytes_max=8_000_000) as app:
+            session = app.runtime.session(app.caller_grant)
+            await session.install("half")
+            for name in ("packed", "unpacked", "other"):
+                assert (await _refusal(session, name))[0] == "package_too_large"
+            assert await _run(session, "import half; result = 1") == 1
             await session.close()
 
 

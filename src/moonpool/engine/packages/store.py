@@ -93,12 +93,14 @@ class WheelStore:
 
     def sweep(self) -> None:
         """Remove what killed processes left."""
+        abandoned: dict[Path, int] = {}
         with contextlib.suppress(OSError, StoreFolderError), self._locked():
             for folder in self._folder.glob(".*"):
                 with contextlib.suppress(OSError):  # its process lives, or another one removes it
-                    lock = _lock(folder)
-                    shutil.rmtree(folder, ignore_errors=True)
-                    os.close(lock)
+                    abandoned[folder] = _lock(folder)
+        for folder, lock in abandoned.items():  # this may take a while
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
 
     def find(self, sha256: str) -> StoredWheel | None:
         """The wheel with this digest, if it is here as it was unpacked; it counts as used now."""
