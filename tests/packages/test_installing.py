@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +40,16 @@ def _index(folder: Path) -> Generator[tuple[str, list[str]]]:
     index.add("guest", files={"moonpool_guest/python/kernel.py": ""})
     index.add("wrapper", files={"servers/__init__.py": ""})
     index.add("thief", files={"good.py": "version = 'stolen'"})
+    index.add("folder", files={"good/__init__.py": "version = 'stolen'"})
+    index.add("native", files={"good.so": ""})
+    index.add("inner", files={"space/one.py": ""})
+    index.add("cover", files={"space.py": ""}, requires=["inner"])
+    index.add("starter", files={"sitecustomize.py": ""})
+    index.add("starting", files={"usercustomize/__init__.py": ""})
+    index.add("elsewhere", tag="cp311-cp311-macosx_11_0_arm64")
+    index.add("older", tag="cp27-cp27mu-manylinux1_x86_64")
+    index.add("later", python=">=4")
+    index.add("marked", requires=["nowhere; python_version < '3'", "dep; extra == 'more'"])
     index.add("needer", requires=["denied"])
     index.add("denied")
     with index.served() as served:
@@ -49,6 +60,14 @@ async def _run(session: Session, code: str) -> Any:
     envelope = await session.execute(CodeRequest(code=code.encode()))
     assert envelope.error is None, envelope.error
     return envelope.data
+
+
+async def _refusal(session: Session, text: str) -> tuple[str, str]:
+    """The code of the error, and what it says."""
+    try:
+        return "", str(await session.install(text))
+    except PackageError as error:
+        return error.code, str(error)
 
 
 REFUSED = {
@@ -66,9 +85,20 @@ REFUSED = {
     "guest": "package_refused",
     "wrapper": "package_refused",
     "thief": "package_refused",  # of what is there already
+    "folder": "package_refused",
+    "native": "package_refused",
+    "cover": "package_refused",
+    "starter": "package_refused",
+    "starting": "package_refused",
+    "elsewhere": "package_without_wheel",
+    "older": "package_without_wheel",
+    "later": "package_without_wheel",
+    "good==2.0 dep<1": "package_conflict",
+    "marked; python_version>'3'": "package_specifier_invalid",
 }
 
 
+@pytest.mark.req("P-021", "X-09")
 @pytest.mark.timeout(120)
 async def test_a_session_installs_packages_and_another_one_from_the_cache(tmp_path: Path) -> None:
     with _index(tmp_path) as (address, requests):
@@ -115,13 +145,30 @@ async def test_nothing_is_published_of_what_is_refused(tmp_path: Path) -> None:
         async with open_app(packages="any,!denied", package_index=address) as app:
             session = app.runtime.session(app.caller_grant)
             await session.install("good<2")
-            for text, code in REFUSED.items():
-                with pytest.raises(PackageError) as caught:
-                    await session.install(text)
-                assert caught.value.code == code, (text, str(caught.value))
+            came_to = {text: await _refusal(session, text) for text in REFUSED}
+            assert {text: code for text, (code, _) in came_to.items()} == REFUSED, came_to
             listed = "import os\nresult = sorted(n for n in os.listdir('/wrappers/packages') if n.endswith('.py'))"
             assert await _run(session, listed) == ["dep.py", "good.py"]
             assert await _run(session, "import good; result = good.version") == "1.0"
+            marked = await session.install("marked[more]")  # whose other requirement is for Python 2
+            assert [one.name for one in marked.new] == ["marked"]
+            await session.close()
+
+
+@pytest.mark.slow  # bounds of a wheel have quick rows
+async def test_what_is_too_large_is_refused_packed_and_unpacked(tmp_path: Path) -> None:
+    index = Index(tmp_path)
+    index.add("packed", files={"packed.py": f"x = {os.urandom(3_000_000).hex()!r}"})
+    index.add("unpacked", files={"unpacked.py": "#" * 9_000_000})
+    for name in ("half", "other"):
+        index.add(name, files={f"{name}.py": "#" * 5_000_000})
+    with index.served() as (address, _):
+        async with open_app(packages="any", package_index=address, packages_bytes_max=8_000_000) as app:
+            session = app.runtime.session(app.caller_grant)
+            await session.install("half")
+            for name in ("packed", "unpacked", "other"):
+                assert (await _refusal(session, name))[0] == "package_too_large"
+            assert await _run(session, "import half; result = 1") == 1
             await session.close()
 
 

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from moonpool.engine.branches import Undone
     from moonpool.engine.files.created_files import Claims
     from moonpool.engine.network import GuestNetwork
+    from moonpool.engine.packages.model import InstalledPackage
     from moonpool.features.recordings.model import RecordedInput
     from moonpool.sandboxes.base import ExitOutcome, LimitKind
     from moonpool.sandboxes.messages import Done
@@ -28,6 +29,7 @@ class SandboxHistory:
     has_checkpoints: bool = False
     has_folders: bool = False  # of the host, whose files are on no record
     network: GuestNetwork | None = None
+    packages: tuple[InstalledPackage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -167,7 +167,8 @@ class RunEnding:
             manifest=self._tools.manifest,
             code=self._request.code.decode(errors="replace"),
             stderr=self._stderr.text(),
-            may_install=self._request.ipython and self._runtime.settings.may_install,
+            may_install=self._runtime.settings.may_install,
+            ipython=self._request.ipython,
             refusals=None if self._network is None else self._network.refusals(self._spec.run_id),
         )
 

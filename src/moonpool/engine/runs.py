@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from moonpool.engine.branches import Undone
     from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.execution_spec import ExecutionOutcome
-    from moonpool.engine.packages.requests import Install
+    from moonpool.engine.packages.requests import InstallAnswer, Installs
     from moonpool.engine.run_services import RunServices
     from moonpool.features.recordings.recorder import RunRecording
     from moonpool.pipeline.budgets import SessionMemory
@@ -78,9 +78,9 @@ class Run:
         session_id: str,
         request: CodeRequest,
         memory: SessionMemory,
-        install: Install | None = None,
+        install: Installs | None = None,
     ) -> None:
-        """`install` installs packages for the session; None: its code may not."""
+        """`install` answers code that asks for packages; None: it may not."""
         self._runtime, self._caller_grant, self._request = runtime, caller_grant, request
         self._memory, self._install = memory, install
         self._records = RunRecords(runtime, caller_grant, session_id, request)
@@ -195,7 +195,8 @@ class Run:
         )
         room = self._runtime.artifacts.of_run(self.run_id, identity.session_id)
         keepers = {stream: self._keeper(stream, room) for stream in Stream}
-        execution = self._execution = Execution(sandbox, spec, self, keepers, self._install)
+        install = None if self._install is None else self._installed
+        execution = self._execution = Execution(sandbox, spec, self, keepers, install)
         self._records.failed_calls = execution.failed_calls
         progress = self._progress_of_calls()
         context = self._context = self._caller_grant.make_context(
@@ -242,6 +243,7 @@ class Run:
                 was_put_back=history.was_put_back,
                 has_network=sandbox.listener is not None,
                 has_folders=history.has_folders,
+                packages=history.packages,
             )
             self._recording = recorder.begin(start)
         # The journal keeps order: whatever the code causes is recorded after its start. Without a journal it must
@@ -296,6 +298,14 @@ class Run:
         if self._watch is not None and self._watch.problem and self._execution is not None:
             self._execution.force_end("plan")  # now that the call which the plan does not have is recorded
         return outcome
+
+    async def _installed(self, text: str) -> InstallAnswer:
+        """What came of an installation that the code asked for."""
+        assert self._install is not None
+        answer = await self._install(text)
+        if self._recording is not None:
+            self._recording.installed(text, answer.reply, answer.packages)
+        return answer
 
     def turn_away(self, kind: CallErrorType) -> None:
         """Count a call that did not enter the pipeline."""

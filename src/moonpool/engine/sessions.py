@@ -30,6 +30,7 @@ from moonpool.engine.files.service import FileLimits, SessionFiles
 from moonpool.engine.languages import Languages, LanguageUnavailableError
 from moonpool.engine.network import GuestNetwork, NetworkServices
 from moonpool.engine.packages.model import PackageError, PackagesOffError
+from moonpool.engine.packages.requests import answer_of
 from moonpool.engine.packages.service import SessionInstalls
 from moonpool.engine.runs import CANCELLED_EARLY, InterruptedRunError, Run
 from moonpool.features.plans.model import PlanError, PlanStoreError
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.packages.installer import PackageInstaller
     from moonpool.engine.packages.model import InstalledPackages
+    from moonpool.engine.packages.requests import InstallAnswer
     from moonpool.engine.run_services import Pipeline
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.features.plans.service import Plans
@@ -338,6 +340,9 @@ class Session:
         except FileTransferError:
             raise PackageError("nothing was installed: Moonpool was closed meanwhile") from None
 
+    async def _install_for_code(self, specifier: str) -> InstallAnswer:
+        return await answer_of(self.install(specifier))
+
     def with_packages_of(self, other: Session) -> Session:
         """This session, which has run nothing yet, with what `other` installed."""
         self._kernel.packages = other._kernel.packages
@@ -379,7 +384,7 @@ class Session:
             raise InputError(f"the timeout must be above 0 and at most {settings.timeout_s_max:g} s")
 
     async def _execute(self, request: CodeRequest) -> Envelope:
-        install = None if self._runtime.packages is None else self.install
+        install = None if self._runtime.packages is None else self._install_for_code
         run = self._run = Run(self._runtime, self._caller_grant, self.session_id, request, self._memory, install)
         snapshot: ToolSnapshot | None = None
         try:
@@ -412,6 +417,7 @@ class Session:
             has_checkpoints=self._branch is not None,
             has_folders=self._sandbox_spec.folders is not None,
             network=self._kernel.network,
+            packages=self._kernel.packages.installed.packages,
         )
         self._kernel.was_put_back = False
         try:

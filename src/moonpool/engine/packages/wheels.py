@@ -2,12 +2,15 @@
 
 SECURITY: nothing in a wheel is trusted. The directory at its end is bounded before it is read; every name is judged
 before anything is made; only regular files come out, each once, below the folder, with a size that was counted. A
-`.pth` file, which acts without being imported, is refused. Scripts, headers and data for other folders are left out. No
-code of it is run or compiled here.
+`.pth` file, which acts without being imported, is refused. Scripts, headers, data for other folders and bytecode, which
+Python would take instead of a source file of any package, are left out. No code of it is run or compiled here.
 """
 
 from __future__ import annotations
 
+import base64
+import csv
+import hashlib
 import os
 import stat
 import struct
@@ -28,6 +31,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _END: Final = struct.Struct("<4s4H2LH")  # of a zip file without a comment
+_ZIP64_LOCATOR_BYTES: Final = 20  # before it, where there is one
+_COMPRESSIONS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _DIRECTORY_BYTES_MAX: Final = 32 * 1024**2
 _METADATA_BYTES_MAX: Final = 4 * 1024**2
 _HEADERS_CHARS_MAX: Final = 64 * 1024
@@ -53,7 +58,7 @@ class UnpackedWheel:
     version: str
     metadata: str  # the headers of METADATA
     size: int
-    files: Mapping[str, tuple[int, int]]  # path -> size and CRC
+    files: Mapping[str, str]  # path -> SHA-256 in hex
 
 
 def unpack_wheel(file: Path, folder: Path, bounds: WheelBounds, *, name: str, version: str) -> UnpackedWheel:
@@ -65,7 +70,15 @@ def unpack_wheel(file: Path, folder: Path, bounds: WheelBounds, *, name: str, ve
         _check_directory(file)
         with zipfile.ZipFile(file) as archive:
             return _Unpacking(archive, folder, bounds, name, version).run()
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ZlibError, struct.error) as error:
+    except (
+        zipfile.BadZipFile,
+        NotImplementedError,
+        RuntimeError,
+        EOFError,
+        ZlibError,
+        struct.error,
+        csv.Error,
+    ) as error:
         raise _refused(name, "", f"it is damaged ({error})") from None
 
 
@@ -78,10 +91,12 @@ def _check_directory(file: Path) -> None:
     """SECURITY: `zipfile` reads the whole directory into memory, so its size is looked at first."""
     with file.open("rb") as opened:
         opened.seek(0, os.SEEK_END)
-        opened.seek(max(0, opened.tell() - _END.size))
-        tail = opened.read()
+        opened.seek(max(0, opened.tell() - _END.size - _ZIP64_LOCATOR_BYTES))
+        before, tail = (last := opened.read())[: -_END.size], last[-_END.size :]
     if len(tail) != _END.size or tail[:4] != b"PK\5\6" or tail[-2:] != b"\0\0":
         raise zipfile.BadZipFile("it is no zip file, or has a comment")
+    if before[:4] == b"PK\6\7":  # whose size of the directory `zipfile` would take instead of the one read below
+        raise zipfile.BadZipFile("it is a zip64 file")
     entries, size = _END.unpack(tail)[4:6]
     if entries == 0xFFFF or size > _DIRECTORY_BYTES_MAX:
         raise zipfile.BadZipFile("it holds too many entries")
@@ -92,7 +107,8 @@ class _Unpacking:
         self._archive, self._folder, self._bounds = archive, folder, bounds
         self._name, self._version = name, version
         self._kinds: dict[tuple[str, ...], bool] = {}  # whether it is a file
-        self._files: dict[str, tuple[int, int]] = {}
+        self._files: dict[str, str] = {}
+        self._named: dict[str, str] = {}  # the same digests, by the names in the wheel
         self._size = 0
 
     def run(self) -> UnpackedWheel:
@@ -100,9 +116,14 @@ class _Unpacking:
         info_folders = {parts[0] for _, parts in members if parts[0].endswith(".dist-info")}
         if len(info_folders) != 1:
             raise self._refused("", f"it has {len(info_folders)} .dist-info folders instead of one")
-        headers = self._headers(next(iter(info_folders)))
+        info_folder = next(iter(info_folders))
+        owner = info_folder.removesuffix(".dist-info").rpartition("-")[0]
+        if canonical_name(owner) != canonical_name(self._name):  # by that name Python finds what is installed
+            raise self._refused(info_folder, f"it is the metadata of {shown(owner) or 'nothing'}")
+        headers = self._headers(info_folder)
         for info, parts in members:
             self._write(info, parts)
+        self._check_record(f"{info_folder}/RECORD")
         return UnpackedWheel(
             name=canonical_name(self._name),
             version=self._version,
@@ -130,6 +151,8 @@ class _Unpacking:
             return ()
         if info.flag_bits & _ENCRYPTED:
             raise self._refused(name, "it is encrypted")
+        if info.compress_type not in _COMPRESSIONS:  # others may ask for gigabytes of memory
+            raise self._refused(name, "it is compressed in another way than wheels are")
         if len(self._kinds) > self._bounds.files_max:
             raise PackageTooLargeError(
                 f"{self._name} holds more than {self._bounds.files_max:,} files; nothing was installed"
@@ -152,6 +175,8 @@ class _Unpacking:
             if len(parts) < 3 or parts[1] not in _INSTALLED_ROOTS:
                 return ()  # scripts, headers, files for other folders
             parts = parts[2:]
+        if "__pycache__" in parts:
+            return ()
         if len(parts) == 1 and parts[0].endswith(".pth"):
             if parts[0] in _IGNORED_PTH:
                 return ()
@@ -184,7 +209,7 @@ class _Unpacking:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
         mode = 0o644 | (info.external_attr >> 16) & 0o111
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-        begun = self._size
+        digest = hashlib.sha256()
         with os.fdopen(fd, "wb") as target, self._archive.open(info) as source:
             os.fchmod(fd, mode)  # whatever the umask is
             while chunk := source.read(_CHUNK_BYTES):
@@ -194,5 +219,19 @@ class _Unpacking:
                         f"{self._name} unpacks to more than the {self._bounds.bytes_max:,} bytes that a session may "
                         "install; nothing was installed; raise packages_bytes_max"
                     )
+                digest.update(chunk)
                 target.write(chunk)
-        self._files[written] = (self._size - begun, info.CRC)
+        self._files[written] = self._named["/".join(member_parts(info.orig_filename))] = digest.hexdigest()
+
+    def _check_record(self, path: str) -> None:
+        """Refuse a file whose digest is not the one that RECORD gives. A file that is not listed is as good."""
+        if path not in self._files:
+            return
+        with (self._folder / path).open(encoding="utf-8", errors="replace", newline="") as file:
+            for name, said, *_ in (row for row in csv.reader(file) if len(row) > 1):
+                digest, algorithm = self._named.get(name), "sha256="
+                if digest is None or not said.startswith(algorithm):
+                    continue
+                real = base64.urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
+                if said.removeprefix(algorithm).rstrip("=") != real:
+                    raise self._refused(name, "it is not the file whose digest RECORD gives")
