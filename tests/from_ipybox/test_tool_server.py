@@ -132,6 +132,7 @@ async def test_each_call_is_asked_about_and_answered_by_its_id() -> None:
         ]
 
 
+@pytest.mark.req("I-066")
 async def test_a_callback_that_raises_or_blocks_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async with served(approval_required=True) as server:
         runner = runner_of(server)
