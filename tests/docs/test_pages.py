@@ -190,11 +190,12 @@ def test_git_is_here_for_the_demo() -> None:
     assert shutil.which("git")
 
 
-def test_the_programs_of_the_page_on_embedding_run(
+def test_the_programs_of_the_pages_on_embedding_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The first as it is, the others in a session of their kind; a person says yes to the call."""
-    blocks = [part.partition("```")[0] for part in read("docs/how-to/embed.md").split("```python\n")[1:]]
+    pages = "\n".join(read(f"docs/how-to/{name}.md") for name in ("embed", "stream-events", "without-async"))
+    blocks = [part.partition("```")[0] for part in pages.split("```python\n")[1:]]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MOONPOOL_DATA_DIR", str(DATA))
     exec(blocks[0], {})  # noqa: S102  our own page
