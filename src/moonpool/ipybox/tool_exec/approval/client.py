@@ -9,7 +9,6 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from pydantic_core import to_jsonable_python
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
@@ -181,4 +180,4 @@ class ApprovalRequestor:
         request_sync(self.host, self.port, "/approve", self._body(tool_name, tool_args))
 
     def _body(self, tool_name: str, tool_args: dict[str, Any]) -> dict[str, Any]:
-        return {"server_name": self.server_name, "tool_name": tool_name, "tool_args": to_jsonable_python(tool_args)}
+        return {"server_name": self.server_name, "tool_name": tool_name, "tool_args": tool_args}
