@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from uuid import uuid4
 
 import anyio
 import pytest
 
+from from_ipybox.processes import processes_with
 from moonpool.ipybox.kernel_mgr.client import ExecutionError, ExecutionResult, KernelClient
 from moonpool.ipybox.kernel_mgr.server import KernelGateway
 
@@ -45,11 +47,18 @@ async def test_a_client_runs_code_in_a_kernel_of_a_gateway() -> None:
             assert client.kernel_id != first
             with pytest.raises(ExecutionError, match="NameError"):
                 await client.execute("print(x)")
+            mark = f"deaf-{uuid4()}"  # a child that takes no SIGTERM
+            started = (
+                f"import subprocess\np = subprocess.Popen(['bash', '-c', 'trap \"\" TERM; read', '{mark}'], stdin=-1)"
+            )
+            await client.execute(started)
+            assert len(await asyncio.to_thread(processes_with, mark, "cmdline")) == 1
             joined = asyncio.ensure_future(gateway.join())
             await gateway.stop()
             await gateway.stop()
             with anyio.fail_after(10):
                 await joined
+            assert await asyncio.to_thread(processes_with, mark, "cmdline") == set()
             with pytest.raises(RuntimeError, match="Not connected"):
                 await client.execute("1")
     with pytest.raises(ValueError, match="requires approve_shell_cmds"):

@@ -90,7 +90,7 @@ async def cell(client: Client, code: str, failed: bool = False, **more: Any) -> 
     return await text(client, "execute_ipython_cell", failed, code=code, **more)
 
 
-@pytest.mark.req("I-080", "I-081", "I-082", "I-083", "I-085", "I-086", "I-089", "I-090", "I-100")
+@pytest.mark.req("I-080", "I-081", "I-082", "I-083", "I-085", "I-086", "I-089", "I-090", "I-100", "X-16")
 @pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
 async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: str) -> None:
     work = tmp_path / "made" / "work"

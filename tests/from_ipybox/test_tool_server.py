@@ -132,6 +132,7 @@ async def test_each_call_is_asked_about_and_answered_by_its_id() -> None:
         ]
 
 
+@pytest.mark.req("I-066")
 async def test_a_callback_that_raises_or_blocks_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async with served(approval_required=True) as server:
         runner = runner_of(server)
@@ -273,6 +274,33 @@ async def test_it_listens_on_loopback_only() -> None:
 # --- strangers
 
 _CALL = {"server_name": "echo", "tool_name": "text", "tool_args": {"text": "a"}}
+
+
+async def test_texts_that_nobody_can_read_are_one_typed_error_or_arrive_as_they_are() -> None:
+    nasty = "\x1b[2J\xa0\u202e\U000e0100"
+    shown: list[str] = []
+
+    async def look(request: ApprovalRequest) -> None:
+        shown.append(str(request))
+        await request.accept()
+
+    async with served(approval_required=True) as server, ApprovalClient(look, port=server.port):
+        runner = runner_of(server)
+        assert await runner.run("echo", {nasty: nasty}) == {nasty: nasty}
+        for arguments in ({"a": "\ud800"}, {"\ud800": 1}, {"a": float("nan")}, {"a": object()}):
+            with pytest.raises(ToolRunnerError, match="cannot be written as JSON"):
+                await runner.run("echo", arguments)
+            with pytest.raises(ToolRunnerError, match="cannot be written as JSON"):
+                await asyncio.to_thread(runner.run_sync, "echo", arguments)
+        access = (await asyncio.to_thread(access_to, "localhost", server.port))[1]
+        headers = {"Authorization": f"Bearer {access.call}"}
+        half = rb'{"server_name": "echo", "tool_name": "echo", "tool_args": {"a": "\ud800"}}'
+        async with httpx2.AsyncClient(trust_env=False, headers=headers) as client:
+            for path in ("run", "approve"):
+                answer = await client.post(f"http://localhost:{server.port}/{path}", content=half)
+                assert "surrogate" in answer.json()["error"]
+        assert await runner.run("text", {"text": "fine"}) == "fine"
+    assert shown == [r"echo.echo(\x1b[2J\xa0\u202e\U000e0100='\x1b[2J\xa0\u202e\U000e0100')", "echo.text(text='fine')"]
 
 
 @pytest.mark.claim("C-APP-3")

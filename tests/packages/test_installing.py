@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import os
+import subprocess
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,12 +28,26 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
+@pytest.fixture
+def started_by_the_host(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names in the command lines of the programs that this process starts meanwhile."""
+    names: list[str] = []
+    start = subprocess.Popen.__init__
+
+    def noting(self: Any, args: Any, *more: Any, **options: Any) -> None:
+        names.extend(Path(os.fsdecode(word)).name for word in ([args] if isinstance(args, str | bytes) else args))
+        start(self, args, *more, **options)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", noting)
+    return names
+
+
 @contextmanager
 def _index(folder: Path) -> Generator[tuple[str, list[str]]]:
     index = Index(folder)
     index.add("good", "1.0", requires=["dep"])
     index.add("good", "2.0", requires=["dep>=1"])
-    index.add("dep")
+    index.add("dep", files={"dep.py": MARKS.format(str(folder / "ran"))})
     index.add("old", requires=["good<1"])
     index.add("yanked", yanked=True)
     index.add_source("source")
@@ -70,6 +86,7 @@ async def _refusal(session: Session, text: str) -> tuple[str, str]:
         return error.code, str(error)
 
 
+MARKS = "version = '1.0'\ntry:\n    open({!r}, 'w').close()\nexcept OSError:\n    pass\n"
 REFUSED = {
     "nowhere": "package_unknown",
     "good>9": "package_unknown",
@@ -98,9 +115,11 @@ REFUSED = {
 }
 
 
-@pytest.mark.req("P-021", "X-09")
 @pytest.mark.timeout(120)
-async def test_a_session_installs_packages_and_another_one_from_the_cache(tmp_path: Path) -> None:
+@pytest.mark.req("P-021", "X-09")
+async def test_a_session_installs_packages_and_another_one_from_the_cache(
+    tmp_path: Path, started_by_the_host: list[str]
+) -> None:
     with _index(tmp_path) as (address, requests):
         async with open_app(packages="any,!denied", package_index=address) as app:
             session = app.runtime.session(app.caller_grant, "installing")
@@ -113,6 +132,11 @@ async def test_a_session_installs_packages_and_another_one_from_the_cache(tmp_pa
             seen = "import good, dep, importlib.metadata as m\nresult = [good.version, dep.version, m.version('good')]"
             assert await _run(session, seen) == ["1.0", "1.0", "1.0"]  # in the kernel that looked in vain before
             assert await _run(session, with_network_only) == "OSError"  # the session got no network
+            write = "try:\n  open('/wrappers/packages/good.py', 'w')\nexcept OSError as e: result = e.strerror"
+            assert await _run(session, write) == "Read-only file system"
+            assert not {"good", "dep"} & sys.modules.keys()
+            assert not {"uv", "pip"} & set(started_by_the_host)
+            assert not (tmp_path / "ran").exists()  # which the code of `dep` tries to make
 
             there = len(requests)
             other = app.runtime.session(app.caller_grant, "from-cache")

@@ -146,6 +146,7 @@ os.close(fd)
 FILES = [".env", ".env.local", ".netrc", "server.pem", "id_rsa", "deep/.env"]
 
 
+@pytest.mark.req("X-25")
 async def test_code_reaches_nothing_through_a_folder(real_backend: Backend, image: ImageSpec, folder: Path) -> None:
     for name in ("deep", ".git/hooks", "venv/bin", ".vscode", "src/own", ".ssh"):
         (folder / name).mkdir(parents=True)

@@ -27,6 +27,7 @@ def folder() -> Generator[Path]:
         yield Path(made)
 
 
+@pytest.mark.req("X-04")
 async def test_the_workspace_is_the_folder(face: Coroutines | PlainCalls, folder: Path) -> None:
     (folder / "in.txt").write_text("of the host", encoding="utf-8")
     async with face.session(servers=ECHO, workspace=folder) as s:

@@ -44,6 +44,7 @@ async def test_packages_are_named_in_a_list() -> None:
 
 @pytest.mark.slow  # builds the environment data
 @pytest.mark.timeout(300)
+@pytest.mark.req("X-09")
 async def test_code_installs_packages_as_in_a_notebook(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = Index(tmp_path)
     index.add("small", requires=["numpy>=1"])  # of the environment, which the index does not have
