@@ -228,7 +228,7 @@ def test_a_folder_that_becomes_a_link_leads_nowhere(tmp_path: Path, monkeypatch:
     write(outside / "b", "outside")
     write(pair.copy / "sub/new", "code")
     write(pair.host / "sub/b", "changed by the host")
-    carry = FolderSync._carry  # noqa: SLF001
+    carry = FolderSync._carry
 
     def swapped(self: FolderSync, *arguments: object) -> None:
         if not (pair.copy / "sub").is_symlink():
@@ -308,7 +308,7 @@ def test_root_carries_only_what_the_folders_owner_could(tmp_path: Path) -> None:
     assert {(pair.copy / name).stat().st_uid for name in tree(pair.copy)} == {23456}
     for name in ("own", "shown", "secret", "theirs/new"):
         write(pair.copy / name, "code")
-    os.symlink("x", pair.copy / "link")
+    (pair.copy / "link").symlink_to("x")
     report = pair.synchronise()
     assert report.beside == (("secret", "secret.sandbox"), ("shown", "shown.sandbox"))
     assert [path for path, _ in report.left] == ["theirs/new"]
@@ -320,6 +320,6 @@ def test_root_carries_only_what_the_folders_owner_could(tmp_path: Path) -> None:
 
 def test_a_file_that_was_not_finished_is_no_file_of_the_folder(tmp_path: Path) -> None:
     pair = Pair(tmp_path)
-    write(pair.host / f"{folder_sync._OURS}12", "half")  # noqa: SLF001
+    write(pair.host / f"{folder_sync._OURS}12", "half")
     pair.synchronise()
     assert tree(pair.copy) == {}

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from moonpool.sandboxes import folder_binding, folder_space, host_folders
+from moonpool.sandboxes import folder_space, host_folders
 from moonpool.sandboxes.base import LimitKind, SandboxSpec, SandboxStartError
+from moonpool.sandboxes.folder_copies import IdMapProbe
 from moonpool.sandboxes.host_folders import FolderError, HostFolder, HostFolders, Surroundings, attached
 from moonpool_wire import folder_names
 from sandboxes.probe import Probe
@@ -159,7 +160,7 @@ async def test_code_reaches_nothing_through_a_folder(real_backend: Backend, imag
 async def test_nor_through_the_copy_of_one(
     real_backend: Backend, image: ImageSpec, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folder_binding, "can_be_mapped", lambda _fd: False)
+    monkeypatch.setattr(IdMapProbe, "can_map", lambda *_: False)
     await attack(real_backend, image, folder)
     assert not (folder / "copy").exists()
     assert (folder / "tool").stat().st_uid == os.geteuid()

@@ -7,11 +7,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+
 import pytest
 
 import moonpool
 from apps import DATA, fixture_server
-from moonpool.sandboxes import folder_binding
+from moonpool.sandboxes.folder_copies import IdMapProbe
 
 pytestmark = [
     pytest.mark.anyio,
@@ -22,7 +23,7 @@ pytestmark = [
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """One that belongs to another account, below folders that only root enters."""
-    monkeypatch.setattr(folder_binding, "can_be_mapped", lambda _fd: False)
+    monkeypatch.setattr(IdMapProbe, "can_map", lambda *_: False)
     (made := tmp_path / "folder").mkdir(mode=0o700)
     os.chown(made, 12345, 54321)
     return made

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, LimitKind, SandboxStartError, Stream
 from moonpool.sandboxes.cgroups import LimitGroups
 from moonpool.sandboxes.folder_binding import BoundFolders, bind_folders, refuse_overlap
-from moonpool.sandboxes.folder_copies import FolderCopies
+from moonpool.sandboxes.folder_copies import FolderCopies, IdMapProbe
 from moonpool.sandboxes.folder_space import SpaceWatch
 from moonpool.sandboxes.host_folders import NO_NEWS
 from moonpool.sandboxes.host_requirements import missing_on_host, remedies_named
@@ -134,6 +134,7 @@ class BubblewrapBackend:
         self._starter = starter or OuterSandboxStarter(state_dir, self._groups.tops.values())
         self._unread = unread or UnreadBudget()
         self._open: set[BubblewrapSandbox] = set()
+        self._probe = IdMapProbe()
         self._copying: set[asyncio.Future[FolderNews]] = set()  # after the end of their sandboxes
 
     @property
@@ -161,7 +162,7 @@ class BubblewrapBackend:
             slots = self._slots = self._slots or SlotFolder(self._folder / "slots")
             showing = slots.open(slot, spec.tree)
         group: LimitGroup | None = None
-        copies = None if identity.uid is None else FolderCopies(self._folder / "copies" / slot, identity.uid)
+        copies = None if identity.uid is None else self._copies_for(slot, identity.uid)
         try:
             with step("wrappers"):
                 await asyncio.shield(showing)
@@ -245,6 +246,9 @@ class BubblewrapBackend:
         sandbox.hash_seed = seed
         self._open.add(sandbox)
         return sandbox
+
+    def _copies_for(self, slot: str, uid: int) -> FolderCopies:
+        return FolderCopies(self._folder / "copies" / slot, uid, self._probe)
 
     async def _bound(
         self, spec: SandboxSpec, copies: FolderCopies | None, theirs: contextlib.ExitStack

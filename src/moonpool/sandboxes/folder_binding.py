@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from moonpool.sandboxes.folder_copies import can_be_mapped
 from moonpool.sandboxes.folder_trees import NO_LINKS, openat2
 from moonpool.sandboxes.host_folders import FolderError
 
@@ -85,7 +84,7 @@ def bind_folders(
         stack.callback(os.close, fd)
         found = os.fstat(fd)
         place, at = folder.path, INSIDE / str(number)
-        if copies is not None and not can_be_mapped(fd):
+        if copies is not None and copies.needed(fd):
             place = copies.add(folder, fd)
             found = place.stat()
         elif mounts is not None:

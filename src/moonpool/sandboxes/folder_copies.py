@@ -10,7 +10,6 @@ without following a link, and must be the one that was attached.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import os
 import subprocess
@@ -36,7 +35,6 @@ _PROBE_TIMEOUT_S: Final = 20.0
 _HERE: Final = -100  # AT_FDCWD
 _ROOT: Final = Path(__file__).parents[2]
 _log = logging.getLogger(__name__)
-_mapped: dict[int, bool] = {}  # device -> whether its file system has id-mapped mounts; that does not change
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,16 +57,47 @@ class _Copy:
             return self.sync.synchronise(host, copy)
 
 
+class IdMapProbe:
+    """Tells where a folder can be mounted for another uid. What it found of a device does not change."""
+
+    def __init__(self) -> None:
+        self._found: dict[int, bool] = {}
+
+    def can_map(self, fd: int) -> bool:
+        """Whether this folder's file system has id-mapped mounts, and we may make them. Blocks."""
+        device = os.fstat(fd).st_dev
+        if device not in self._found:
+            program = (
+                f"import sys; sys.path.append({str(_ROOT)!r}); "
+                f"from moonpool.sandboxes.folder_mounts import is_mappable as m; "
+                f"sys.exit(0 if m({fd}) else 1)"
+            )
+            try:
+                done = subprocess.run(
+                    [sys.executable, "-I", "-S", "-c", program],
+                    pass_fds=(fd,), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                    timeout=_PROBE_TIMEOUT_S, check=False, cwd="/",
+                )  # fmt: skip
+            except subprocess.TimeoutExpired:
+                return False
+            self._found[device] = done.returncode == 0
+        return self._found[device]
+
+
 class FolderCopies:
     """Those of one sandbox, in `place`. Everything here blocks."""
 
-    def __init__(self, place: Path, uid: int) -> None:
-        self.place, self._uid = place, uid
+    def __init__(self, place: Path, uid: int, probe: IdMapProbe) -> None:
+        self.place, self._uid, self._probe = place, uid, probe
         self._copies: list[_Copy] = []
         self._turn = threading.Lock()
 
     def __bool__(self) -> bool:
         return bool(self._copies)
+
+    def needed(self, fd: int) -> bool:
+        """Whether this folder must be copied."""
+        return not self._probe.can_map(fd)
 
     def add(self, folder: HostFolder, fd: int) -> Path:
         """Copy a folder that is opened as `fd`, and where the copy is. Raises FolderError, OSError."""
@@ -144,21 +173,3 @@ def _joined(sentences: Iterable[str]) -> str:
 def _identity(fd: int) -> tuple[int, int]:
     found = os.fstat(fd)
     return found.st_dev, found.st_ino
-
-
-def can_be_mapped(fd: int) -> bool:
-    """Whether the file system of this folder has id-mapped mounts, and we may make them. Blocks once for each."""
-    device = os.fstat(fd).st_dev
-    if device not in _mapped:
-        program = (
-            f"import sys; sys.path.append({str(_ROOT)!r}); from moonpool.sandboxes.folder_mounts import is_mappable; "
-            f"sys.exit(0 if is_mappable({fd}) else 1)"
-        )
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            done = subprocess.run(
-                [sys.executable, "-I", "-S", "-c", program],
-                pass_fds=(fd,), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                timeout=_PROBE_TIMEOUT_S, check=False, cwd="/",
-            )  # fmt: skip
-            _mapped[device] = done.returncode == 0
-    return _mapped.get(device, False)

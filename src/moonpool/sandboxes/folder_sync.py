@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
     from collections.abc import Set as AbstractSet
 
-_OURS: Final = ".moonpool-"  # files that are being written; one that is left was not finished
+_OURS: Final = ".moonpool-sync-"  # files that are being written; one that is left was not finished
 _ROUNDS_MAX: Final = 3
 
 
@@ -187,9 +187,10 @@ class FolderSync:
 
     def _copy_tree(self, root: int) -> dict[str, Entry]:
         def look(path: str, found: os.stat_result, folder: int) -> Entry | None:
-            if (found.st_dev, found.st_ino) in self._masked:
+            name = path.rpartition("/")[2]
+            if name.startswith(_OURS) or (found.st_dev, found.st_ino) in self._masked:
                 return None
-            entry = entry_of(found, folder, path.rpartition("/")[2])
+            entry = entry_of(found, folder, name)
             return entry if entry.kind else None
 
         return walk(root, look, lambda _path, _names: None, not_entered=None)
