@@ -25,6 +25,7 @@ display(base64.b64decode(
 """
 
 
+@pytest.mark.req("I-045")
 async def test_code_is_in_the_directory_of_the_process(project: Path) -> None:
     (project / "own.py").write_text("x = 'imported'", encoding="utf-8")
     (project / ".env").write_text("KEY=1", encoding="utf-8")

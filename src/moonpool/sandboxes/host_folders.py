@@ -40,7 +40,7 @@ _REFUSED_BELOW: Final = (
 
 
 class FolderError(MoonpoolError):
-    """A folder of this machine cannot be attached. Nothing was started."""
+    """A folder of this machine cannot be attached, and nothing was started; or it is not the same as its copy."""
 
     code = "folder_refused"
     fault = Fault.CALLER
