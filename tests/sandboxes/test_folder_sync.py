@@ -324,3 +324,21 @@ def test_a_file_that_was_not_finished_is_no_file_of_the_folder(tmp_path: Path) -
     write(pair.host / f"{folder_sync._OURS}12", "half")
     pair.synchronise()
     assert tree(pair.copy) == {}
+
+
+def test_what_code_made_too_deep_is_told_and_removed(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    both_start(pair)
+    write(pair.copy / "new", "code")
+    above = os.open(pair.copy, os.O_RDONLY)
+    for _ in range(1_200):  # deeper than a path, the stack and the descriptors of one process
+        os.mkdir("folder", dir_fd=above)
+        below = os.open("folder", os.O_RDONLY, dir_fd=above)
+        os.close(above)
+        above = below
+    os.close(above)
+    with pytest.raises(OSError, match="File name too long"):
+        pair.synchronise()
+    assert tree(pair.host) == BEFORE
+    folder_trees.remove_tree(pair.copy)
+    assert not pair.copy.exists()

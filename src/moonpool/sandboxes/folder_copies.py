@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _NAMED_MAX: Final = 5
 _SHOWN_CHARS_MAX: Final = 120
+_REMEDY: Final = "put it back, or open another session"
 _PROBE_TIMEOUT_S: Final = 20.0
 _HERE: Final = -100  # AT_FDCWD
 _ROOT: Final = Path(__file__).parents[2]
@@ -50,10 +51,10 @@ class _Copy:
         try:
             host = openat2(_HERE, path, FOLDER, NO_LINKS)
         except OSError as error:
-            raise FolderError(f"it was moved, removed or unmounted ({error.strerror})") from None
+            raise FolderError(f"it was moved, removed or unmounted ({error.strerror}); {_REMEDY}") from None
         with opened(host), opened(openat2(_HERE, str(self.place), FOLDER, NO_LINKS)) as copy:
             if _identity(host) != self.identity:
-                raise FolderError("another folder is in its place")
+                raise FolderError(f"another folder is in its place; {_REMEDY}")
             return self.sync.synchronise(host, copy)
 
 
