@@ -37,6 +37,8 @@ def show(folders: "list[dict[str, Any]]", masks: str) -> None:
         path = folder["path"]
         if not os.path.isdir(path):
             os.makedirs(path, 0o755)  # below a place of the sandbox's own; others are there
+        # SECURITY: what the host mounts below the folder from now on must not appear here, a drive for one.
+        linux.mount("none", folder["at"], None, linux.MS_PRIVATE)
         linux.mount(folder["at"], path, None, linux.MS_BIND)
         linux.unmount(folder["at"])
         found = os.stat(path)

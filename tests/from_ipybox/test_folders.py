@@ -25,7 +25,7 @@ display(base64.b64decode(
 """
 
 
-@pytest.mark.req("I-036", "I-073", "X-25")
+@pytest.mark.req("I-036", "I-045", "I-073", "X-25")
 async def test_code_is_in_the_directory_of_the_process(project: Path) -> None:
     (project / "own.py").write_text("x = 'imported'", encoding="utf-8")
     (project / ".env").write_text("KEY=1", encoding="utf-8")

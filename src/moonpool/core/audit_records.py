@@ -47,6 +47,7 @@ class ExecutionStartRecord:
     dry_run: bool = False
     plan_id: str = ""  # the approved plan that it runs under
     process: str = ""  # who runs it, so that an execution without an end can be told from one that goes on
+    folders: tuple[str, ...] = ()  # of the host, in its sandbox: `rw PATH` or `ro PATH`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,7 @@ from moonpool.features.plans.planning import plan_json, plan_metrics, plan_of
 from moonpool.features.plans.service import keep_plan
 from moonpool.redaction.redactor import Tally
 from moonpool.sandboxes.base import Stream
+from moonpool.sandboxes.host_folders import NO_NEWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.pipeline.dry_run import Rehearsal
     from moonpool.sandboxes.base import Sandbox
+    from moonpool.sandboxes.host_folders import FolderNews
     from moonpool.tools.snapshot import ToolSnapshot
 
 
@@ -74,8 +76,11 @@ class RunEnding:
         redact, tally = self._runtime.redactor.text, self._records.tally
         return replace(display, forms={mime: redact(storable(text), tally) for mime, text in display.forms.items()})
 
-    async def envelope(self, outcome: ExecutionOutcome, sandbox: Sandbox, *, exceeded: str) -> Envelope:
-        """The envelope as it is handed out. `exceeded`: the call that the run's plan does not have.
+    async def envelope(
+        self, outcome: ExecutionOutcome, sandbox: Sandbox, *, exceeded: str, folders: FolderNews = NO_NEWS
+    ) -> Envelope:
+        """The envelope as it is handed out. `exceeded`: the call that the run's plan does not have; `folders`: what is
+        to be said of host folders.
 
         A plan that it tells of is kept by then. Raises JournalError, PlanStoreError.
         """
@@ -86,6 +91,8 @@ class RunEnding:
         if error is None:
             found = report.data_of(outcome, self._spec, self._stdout)
             error, data = (found, None) if isinstance(found, ExecutionError) else (None, found)
+        if folders.failure:
+            error, data = report.with_folder_failure(error, folders.failure), None
         redactor, tally = self._runtime.redactor, self._records.tally
         if error is None:
             data = redactor.json(data, tally)
@@ -98,6 +105,8 @@ class RunEnding:
             )
             kind, message = (redactor.text(text, tally) for text in (error.type, error.message))
             error = ExecutionError(type=kind, message=message, retryable=error.retryable)
+        if folders.remark:
+            note = "; ".join(filter(None, (note, redactor.text(folders.remark, tally))))
         if (self._spec.final and made.files) or self._stdout.exceeds or self._stderr.exceeds:
             await self._runtime.artifacts.make_room()
         tokens = await self._runtime.tokens.figures(self._tools, self._request.connection)

@@ -15,6 +15,7 @@ import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from moonpool.sandboxes.folder_trees import remove_tree
 from moonpool.sandboxes.leftovers import end_outer_sandboxes_naming
 from moonpool.store.private_files import unusable_data_folder
 
@@ -72,7 +73,7 @@ def _remove_abandoned(parent: Path) -> None:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             end_outer_sandboxes_naming(folder)  # there are none unless its reaper was killed too
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
         except BlockingIOError:
             pass  # its process lives
         finally:

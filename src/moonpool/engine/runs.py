@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.pipeline.planned_run import PlanWatch
     from moonpool.sandboxes.base import Sandbox
+    from moonpool.sandboxes.host_folders import HostFolders
     from moonpool.tools.snapshot import ToolSnapshot
 
     Recover = Callable[["Run"], Awaitable[Undone | None]]
@@ -79,11 +80,12 @@ class Run:
         request: CodeRequest,
         memory: SessionMemory,
         install: Installs | None = None,
+        folders: HostFolders | None = None,
     ) -> None:
-        """`install` answers code that asks for packages; None: it may not."""
+        """`install` answers code that asks for packages; None: it may not. `folders` are in its sandbox."""
         self._runtime, self._caller_grant, self._request = runtime, caller_grant, request
         self._memory, self._install = memory, install
-        self._records = RunRecords(runtime, caller_grant, session_id, request)
+        self._records = RunRecords(runtime, caller_grant, session_id, request, folders)
         self.run_id = self._records.identity.run_id
         self._context: CallContext | None = None  # of its calls, once its code can make some
         self._rehearsal = Rehearsal(declared=request.placeholders) if request.dry_run else None
@@ -96,6 +98,7 @@ class Run:
         self._watch: PlanWatch | None = None
         self._ending: RunEnding | None = None
         self._tools: ToolSnapshot | None = None  # that it ran with
+        self.folder_remark = ""  # of before its code started
         if request.begun is not None:
             request.begun(self.run_id)
 
@@ -389,7 +392,10 @@ class Run:
         if outcome.process_only and recover is not None:
             outcome = self.outcome = replace(outcome, recovered=await recover(self))
         exceeded = self._watch.problem if self._watch is not None else ""
-        envelope = await ending.envelope(outcome, sandbox, exceeded=exceeded)
+        news = await sandbox.synchronise_folders()
+        if self.folder_remark:
+            news = replace(news, remark="; ".join(filter(None, (self.folder_remark, news.remark))))
+        envelope = await ending.envelope(outcome, sandbox, exceeded=exceeded, folders=news)
         self._keep_recording(envelope, forced=outcome.forced or "", nondeterminism_log=outcome.nondeterminism_log)
         await self._records.end(envelope, output_bytes=ending.output_bytes)
         return envelope

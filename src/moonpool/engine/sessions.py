@@ -36,6 +36,7 @@ from moonpool.engine.runs import CANCELLED_EARLY, InterruptedRunError, Run
 from moonpool.features.plans.model import PlanError, PlanStoreError
 from moonpool.features.usage.token_accounting import TokenAccounting
 from moonpool.pipeline.budgets import SessionMemory
+from moonpool.sandboxes.host_folders import FolderError
 from moonpool.sandboxes.shielding import end_within
 from moonpool.store.process_marks import own_mark
 from moonpool.tools.snapshot import ToolSnapshot, show
@@ -316,7 +317,9 @@ class Session:
                 await self._branch.enter(sandbox)
                 await self._branch.keep(sandbox)
                 self._branch.changed()
+            await _same_folders(sandbox)
             yield sandbox
+            await _same_folders(sandbox)
 
     async def install(self, specifier: str) -> InstalledPackages:
         """Install packages for this session, such as `numpy>=2`; code that runs already can import them, too.
@@ -385,7 +388,15 @@ class Session:
 
     async def _execute(self, request: CodeRequest) -> Envelope:
         install = None if self._runtime.packages is None else self._install_for_code
-        run = self._run = Run(self._runtime, self._caller_grant, self.session_id, request, self._memory, install)
+        run = self._run = Run(
+            self._runtime,
+            self._caller_grant,
+            self.session_id,
+            request,
+            self._memory,
+            install,
+            self._sandbox_spec.folders,
+        )
         snapshot: ToolSnapshot | None = None
         try:
             self._runtime.check_open()
@@ -399,6 +410,8 @@ class Session:
         except HostUnfitError as error:  # recorded, but nothing that a program should read as a failed execution
             await run.failed_to_start(ExecutionError(type="SandboxError", message=str(error)), snapshot)
             raise
+        except FolderError as error:
+            return await run.failed_to_start(ExecutionError(type="FolderError", message=str(error)), snapshot)
         except (PlanError, PlanStoreError):  # nothing was run, and nothing is on record but the plan
             raise
         except MoonpoolError as error:
@@ -455,6 +468,7 @@ class Session:
         if self._branch is not None:
             await self._branch.enter(ready[0])
             await self._branch.keep(ready[0])
+        run.folder_remark = await _same_folders(ready[0])
         return ready
 
     # --- checkpoints
@@ -597,6 +611,17 @@ def _checked_id(session_id: str) -> str:
             f"{session_id[:80]!r} cannot be the id of a session; use up to {SESSION_ID_CHARS_MAX} printable characters"
         )
     return session_id
+
+
+async def _same_folders(sandbox: Sandbox) -> str:
+    """Let it see host folders that are copied as they are now, and these what changed in it; what is to be said of it.
+
+    Raises FolderError.
+    """
+    news = await sandbox.synchronise_folders()
+    if news.failure:
+        raise FolderError(news.failure)
+    return news.remark
 
 
 async def _show_if_possible(sandbox: Sandbox, snapshot: ToolSnapshot) -> None:

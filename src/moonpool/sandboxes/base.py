@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping, Sequence
 
-    from moonpool.sandboxes.host_folders import HostFolders
+    from moonpool.sandboxes.host_folders import FolderNews, HostFolders
     from moonpool.sandboxes.messages import GuestMessage, HostMessage
 
 
@@ -307,6 +307,10 @@ class Sandbox(Protocol):
 
     def show_file(self, name: str, content: bytes) -> None:
         """Show a file, read-only, as `/wrappers/NAME`; replaces an earlier one at once. Raises OSError."""
+        ...
+
+    async def synchronise_folders(self) -> FolderNews:
+        """Make host folders and their copies equal, also once it has ended. Nothing to do where there are no copies."""
         ...
 
     def interrupt(self) -> None:

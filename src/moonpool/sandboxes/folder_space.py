@@ -26,8 +26,9 @@ _log = logging.getLogger(__name__)
 class SpaceWatch:
     """Watches the folders of one sandbox until `stop`."""
 
-    def __init__(self, folders: HostFolders, kill: Callable[[], None]) -> None:
+    def __init__(self, folders: HostFolders, copies: Path | None, kill: Callable[[], None]) -> None:
         self._paths = [folder.path for folder in folders.shown if folder.writable]
+        self._paths += [] if copies is None else [copies]
         self._kill = kill
         self.is_full = False
         self._timer: asyncio.TimerHandle | None = None

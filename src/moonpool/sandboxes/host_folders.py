@@ -1,8 +1,9 @@
 """Folders of this machine that an operator or an application attaches to a sandbox, and which may be.
 
 Each is seen at its own path. Work is read-write, imports are read-only. Without root the sandbox has the uid of its
-owner already; as root an id-mapped mount makes what the sandbox's uid does the owner's (`folder_mounts`). What code may
-not touch in a folder is guarded inside, before any code runs (`moonpool_guest.folders`). `folder_binding` binds them.
+owner already; as root an id-mapped mount makes what the sandbox's uid does the owner's (`folder_mounts`), or a copy is
+synchronised (`folder_copies`). What code may not touch in a folder is guarded inside, before any code runs
+(`moonpool_guest.folders`). `folder_binding` binds them.
 
 SECURITY: a folder is named by an operator or an application, never by code in a sandbox, a model or an MCP client. It
 is opened without following a link, and what the sandbox has mounted is compared with what was opened.
@@ -39,7 +40,7 @@ _REFUSED_BELOW: Final = (
 
 
 class FolderError(MoonpoolError):
-    """A folder of this machine cannot be attached. Nothing was started."""
+    """A folder of this machine cannot be attached, and nothing was started; or it is not the same as its copy."""
 
     code = "folder_refused"
     fault = Fault.CALLER
@@ -60,6 +61,17 @@ class HostFolders:
 
     shown: tuple[HostFolder, ...]
     is_workspace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FolderNews:
+    """What must be said of folders that were made equal to their copies; empty where all went well."""
+
+    remark: str = ""  # nothing is lost
+    failure: str = ""  # what code did is not in the folder
+
+
+NO_NEWS: Final = FolderNews()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
