@@ -40,6 +40,7 @@ from moonpool.terminal.forms import TerminalForms
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection
 
+    from moonpool.configuration.servers import McpConfig
     from moonpool.core.calls import ToolCallOutcome
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject
@@ -176,6 +177,12 @@ class HostedSession:
     async def install(self, text: str) -> InstalledPackages:
         """Install packages into the kernel in use."""
         return await (await self._kernel()).install(text)
+
+    async def expect_servers(self, config: McpConfig) -> None:
+        """Let the next execution know more servers. No rule of a policy is added. They end with the tenant."""
+        await self.open()
+        assert self._opened is not None
+        await self._opened.tenant.added_servers.expect(config)
 
     # --- network
 
