@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import moonpool
-from moonpool.ipybox import CodeExecutor
+from moonpool.ipybox import CodeExecutionError, CodeExecutor
 from moonpool.ipybox.kernel_mgr.client import KernelClient
 from moonpool.ipybox.kernel_mgr.server import KernelGateway
 from moonpool.ipybox.registered_servers import register, registered
@@ -25,7 +25,7 @@ display(base64.b64decode(
 """
 
 
-@pytest.mark.req("I-036", "I-045", "I-073", "X-25")
+@pytest.mark.req("I-036", "I-045", "I-073", "X-04", "X-25")
 async def test_code_is_in_the_directory_of_the_process(project: Path) -> None:
     (project / "own.py").write_text("x = 'imported'", encoding="utf-8")
     (project / ".env").write_text("KEY=1", encoding="utf-8")
@@ -55,6 +55,11 @@ async def test_imports_are_read_only_and_pictures_go_where_they_should(project: 
         assert said.text is not None
         assert said.text.startswith("1 [")
         assert said.text.endswith("Read-only file system")
+        left = await executor.execute("os.mkdir('below'); os.chdir('below'); print('printed')")
+        assert left.text == f"printed\n[ipybox] cwd reset to {work}"
+        with pytest.raises(CodeExecutionError, match="ZeroDivisionError"):
+            await executor.execute("os.chdir('/tmp'); 1/0")
+        assert (await executor.execute("print(os.getcwd())")).text == str(work)
         await executor.execute(f"import os\nos.symlink('/etc', {str(work / 'images')!r})")
         assert (await executor.execute(PICTURE)).images[0].parent == images
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import httpx2
 import pytest
+from starlette.websockets import WebSocketDisconnect
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -19,6 +20,7 @@ import moonpool
 from apps import DATA, fixture_server
 from from_ipybox.processes import processes_with
 from moonpool.ipybox import (
+    ApprovalChannel,
     ApprovalClient,
     ApprovalRejectedError,
     ApprovalRequest,
@@ -159,6 +161,47 @@ async def test_a_callback_that_raises_or_blocks_loses_nothing(caplog: pytest.Log
     assert "the approval callback failed" in caplog.text
 
 
+class _Silent:
+    """A WebSocket whose client never answers."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.accepted, self.asked_twice, self.closed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def accept(self) -> None:
+        self.accepted.set()
+
+    async def send_json(self, data: Any) -> None:
+        self.asked.append(data)
+        if len(self.asked) == 2:
+            self.asked_twice.set()
+
+    async def receive_json(self) -> Any:
+        await self.closed.wait()
+        raise WebSocketDisconnect
+
+    async def close(self) -> None:
+        self.closed.set()
+
+
+@pytest.mark.req("I-062", "I-064")
+async def test_a_channel_that_is_disconnected_fails_all_that_wait() -> None:
+    channel, client = ApprovalChannel(approval_required=True), _Silent()
+    with anyio.fail_after(30):
+        serving = asyncio.ensure_future(channel.connect(client))  # pyright: ignore[reportArgumentType]
+        await client.accepted.wait()
+        waiting = [asyncio.ensure_future(channel.request("s", f"t{number}", {})) for number in range(2)]
+        await client.asked_twice.wait()
+        await channel.disconnect()
+        for one in waiting:
+            with pytest.raises(RuntimeError, match="disconnected"):
+                await one
+        await serving
+        assert not channel.open
+        with pytest.raises(RuntimeError, match="not connected"):
+            await channel.request("s", "t", {})
+
+
 @pytest.mark.req("I-041")
 async def test_an_answer_that_does_not_come_is_a_timeout() -> None:
     async def nothing(_request: ApprovalRequest) -> None:
@@ -260,6 +303,13 @@ async def test_a_client_of_one_server() -> None:
         assert await client.run("text", {"text": "a"}) == "a"
         with pytest.raises(Exception, match="it went wrong"):
             await client.run("fail", {})
+        assert (await client.session.list_tools()).tools == await client.list_tools()
+        answer = await client.session.call_tool("length", {"text": "four"})
+        assert (answer.structured_content, answer.is_error) == ({"length": 4}, False)
+        failed = await client.session.call_tool("fail")
+        assert (failed.is_error, "it went wrong" in str(failed.content)) == (True, True)
+    with pytest.raises(RuntimeError, match="not started"):
+        _ = client.session
     with pytest.raises(moonpool.ConfigError, match="nowhere"):
         await MCPClient({"command": "/nowhere/at/all"}).start()
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
@@ -16,6 +15,7 @@ from moonpool.bootstrap import open_default_tenant, sandbox_uid
 from moonpool.cli.approvers import Approve
 from moonpool.cli.commands import allow_network_option, command, config_option
 from moonpool.cli.config_choice import allowed_network, data_folder, read_config
+from moonpool.cli.log_lines import log_from
 from moonpool.cli.metrics_service import bound_listener, metrics_served
 from moonpool.cli.printer import remark
 from moonpool.core.phrases import on_one_line
@@ -97,7 +97,7 @@ def mcp(  # noqa: PLR0913  its options
             raise click.UsageError("--catalog and --metrics-listen do not go with --profile")
         overrides = {"policy": policy, "environment": env, "backend": backend}
         if log_level is not None:
-            logging.getLogger("moonpool").setLevel(log_level)
+            log_from(log_level)
         serve_ipybox(config, Approve(approve), workspace or Path(), sandbox_config, allow_network, overrides)
         return
     if workspace is not None or sandbox or sandbox_config is not None:
@@ -160,16 +160,12 @@ def serve_ipybox(
 ) -> None:
     """Serve ipybox's tools to one client until it disconnects. Raises MoonpoolError before anything was written."""
     wire = claim_stdio()  # first, so that no upstream and no sandbox ever holds the client's descriptors
-    from moonpool.ipybox.mcp_server.serving import (
-        domains_of,
-        enter_workspace,
-        profile_settings,
-        serve_profile,
-    )
+    from moonpool.ipybox.mcp_server.serving import domains_of, profile_settings, serve_profile
+    from moonpool.ipybox.mcp_server.workspace import enter_workspace
 
     given = config_path and config_path.absolute()  # as its caller means it, from outside of the workspace
     overrides = {name: one.absolute() if isinstance(one, Path) else one for name, one in overrides.items()}
-    workspace = enter_workspace(folder)
+    workspace = enter_workspace(folder, os.environ)
     network = allowed_network((*allow_network, *domains_of(sandbox_config, workspace)))
     settings, config = profile_settings(os.environ, overrides), read_config(given)
     with stderr_progress() as progress:

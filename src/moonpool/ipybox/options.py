@@ -14,6 +14,7 @@ from moonpool.core.errors import ConfigError
 from moonpool.ipybox import shell_server
 from moonpool.ipybox.registered_servers import registered
 from moonpool.ipybox.sandbox_config import allowed_domains
+from moonpool.policy import Rule, Verdict, configuration_layer
 from moonpool.sdk.options import SessionOptions
 from moonpool.settings import Settings
 
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from moonpool.configuration.servers import McpConfig
+    from moonpool.policy import Layer
     from moonpool.sandboxes.host_folders import HostFolders
 
 _log = logging.getLogger("moonpool.ipybox")
@@ -67,6 +69,10 @@ class ExecutorOptions(SessionOptions):
             return None
         return host_folders(self.settings(environ), environ, self.work, self.imports, is_workspace=False)
 
+    def layers(self) -> tuple[Layer, ...]:
+        """Asks about all tools, those of servers too that are registered later."""
+        return (_ASKS,) if self.asks else ()
+
     def config(self, environ: Mapping[str, str]) -> McpConfig | None:
         """The servers, with `${VAR}` from the environment or the file `.env`. Raises ConfigError."""
         found = {**registered(self.roots, environ), **self.given}
@@ -75,17 +81,29 @@ class ExecutorOptions(SessionOptions):
             if shell_server.NAME in servers:
                 raise ConfigError(f"a server called {shell_server.NAME!r} cannot be used with approve_shell_cmds=True")
             servers[shell_server.NAME] = _SHELL
-        return SessionOptions(servers=servers).config(with_env_file(environ)) if servers else None
+        return _parsed(servers, environ)
+
+    def config_of_new(self, found: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]) -> McpConfig | None:
+        """Servers that were registered after the session began; None: none.
+
+        SECURITY: rules of servers are read when a session opens, so one that brings rules of its own waits for that.
+        """
+        plain = {name: params for name, params in found.items() if "moonpool" not in params}
+        return _parsed({name: self._entry(params) for name, params in plain.items()}, environ)
 
     def _entry(self, params: Mapping[str, Any]) -> dict[str, Any]:
         block = dict(params.get("moonpool") or {})
         block.setdefault("connect_timeout_s", self.connect_timeout)
-        verdict = "ask" if self.asks else "allow"
-        if self.asks or not {"allow", "ask", "deny", "rules"} & block.keys():
-            block[verdict] = [*block.get(verdict, ()), "*"]
+        if not self.asks and not {"allow", "ask", "deny", "rules"} & block.keys():
+            block["allow"] = ["*"]
         return {**params, "moonpool": block}
 
 
+def _parsed(servers: Mapping[str, Any], environ: Mapping[str, str]) -> McpConfig | None:
+    return SessionOptions(servers=servers).config(with_env_file(environ)) if servers else None
+
+
+_ASKS: Final = configuration_layer((Rule(rule_id="approve_tool_calls", verdict=Verdict.ASK),))
 _SHELL: Final[dict[str, Any]] = {
     "command": sys.executable,
     "args": ["-I", "-S", shell_server.__file__],

@@ -41,6 +41,7 @@ from moonpool.terminal.forms import TerminalForms
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Collection, Coroutine
 
+    from moonpool.configuration.servers import McpConfig
     from moonpool.core.calls import ToolCallOutcome
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject
@@ -179,6 +180,12 @@ class HostedSession:
         """Install packages into the kernel in use. Raises PackageError, also when the session is closed meanwhile."""
         over = PackageError("nothing was installed: the session was closed meanwhile")
         return await self._unless_closed((await self._kernel()).install(text), over)
+
+    async def expect_servers(self, config: McpConfig) -> None:
+        """Let the next execution know more servers. No rule of a policy is added. They end with the tenant."""
+        await self.open()
+        assert self._opened is not None
+        await self._opened.tenant.added_servers.expect(config)
 
     # --- network
 

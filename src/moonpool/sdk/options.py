@@ -20,6 +20,7 @@ from moonpool.settings import Settings
 if TYPE_CHECKING:
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.json import JsonObject
+    from moonpool.policy import Layer
     from moonpool.sandboxes.host_folders import HostFolders
 
 Servers: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | None"
@@ -147,6 +148,10 @@ class SessionOptions:
         policy = None if self.policy is None else Path(self.policy).expanduser()
         packages = self.packages if self.packages is None or isinstance(self.packages, str) else ",".join(self.packages)
         return Settings.load(environ, environment=self.environment, policy=policy, packages=packages, **given)
+
+    def layers(self) -> tuple[Layer, ...]:
+        """Rules for all servers, besides those of files and of servers. The strictest of all decides."""
+        return ()
 
     def folders(self, environ: Mapping[str, str]) -> HostFolders | None:
         """The folders of this machine that code sees. Raises FolderError, ConfigError."""
