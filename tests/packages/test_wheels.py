@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import zipfile
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,10 @@ def _bomb(archive: zipfile.ZipFile) -> None:
             entry.write(bytes(100_000))
 
 
+def _compressed(how: int) -> Any:
+    return lambda archive: archive.writestr("big.bin", bytes(10_000), how)
+
+
 ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "it leads out": (_adding(("../evil.py", "")), "`..` in it"),
     "it leads out further down": (_adding(("a/../../evil.py", "")), "`..` in it"),
@@ -47,7 +52,10 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "another's name": ({"says": "requests"}, "calls itself requests 1.0"),
     "two of it": (_adding(("other-1.0.dist-info/METADATA", "")), "2 .dist-info folders"),
     "a bomb": ({"extra": _bomb}, "unpacks to more than"),
-    "many files": (_adding(*((f"f{n}.py", "") for n in range(200))), "more than 100 files"),
+    "many files": (_adding(*((f"f{n}.py", "") for n in range(150))), "more than 100 files"),
+    "a directory of many": (_adding(*((f"f{n}.py", "") for n in range(300))), "too many entries"),
+    "bzip2, of which a MiB is 20 GiB": ({"extra": _compressed(zipfile.ZIP_BZIP2)}, "in another way than wheels"),
+    "lzma": ({"extra": _compressed(zipfile.ZIP_LZMA)}, "in another way than wheels"),
     "deep": (_adding(("/".join(["d"] * 500), "")), "folders deep|longer than"),
 }
 
@@ -73,6 +81,10 @@ def test_damaged_wheels_are_refused(tmp_path: Path) -> None:
     store, file = WheelStore(tmp_path / "store", 10**9), tmp_path / "damaged.whl"
     # in turn: nothing, no zip, cut off, a flipped byte in the content, sizes and counts at the end that claim too much
     ends = [whole[:-12] + claim + whole[-8:] for claim in (b"\xff\xff\xff\xff", b"\0\0\0\xf0")]
+    # another end, which counts for `zipfile` and whose directory may be as large as the file
+    ends.append(
+        whole[:-22] + struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, *[0] * 8) + b"PK\6\7".ljust(20, b"\0") + whole[-22:]
+    )
     for content in (b"", b"PK", whole[:-100], whole[:60] + b"\xff\xff" + whole[62:], whole + b"tail", *ends):
         file.write_bytes(content)
         with pytest.raises(PackageRefusedError, match="refused"):

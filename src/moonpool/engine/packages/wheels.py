@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _END: Final = struct.Struct("<4s4H2LH")  # of a zip file without a comment
+_LARGE_END_BYTES: Final = 20  # of the record before it that names a ZIP64 end
 _DIRECTORY_BYTES_MAX: Final = 32 * 1024**2
 _METADATA_BYTES_MAX: Final = 4 * 1024**2
 _HEADERS_CHARS_MAX: Final = 64 * 1024
@@ -35,6 +36,7 @@ _CHUNK_BYTES: Final = 1 << 20
 _INSTALLED_ROOTS: Final = frozenset({"purelib", "platlib"})
 _IGNORED_PTH: Final = frozenset({"distutils-precedence.pth"})  # setuptools: changes an import that is gone since 3.12
 _ENCRYPTED: Final = 0x1
+_COMPRESSIONS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +64,7 @@ def unpack_wheel(file: Path, folder: Path, bounds: WheelBounds, *, name: str, ve
     `name` and `version` are what the index calls it.
     """
     try:
-        _check_directory(file)
+        _check_directory(file, bounds.files_max)
         with zipfile.ZipFile(file) as archive:
             return _Unpacking(archive, folder, bounds, name, version).run()
     except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ZlibError, struct.error) as error:
@@ -74,17 +76,26 @@ def _refused(name: str, path: str, why: str) -> PackageRefusedError:
     return PackageRefusedError(f"the wheel of {name} was refused:{where} {why}; nothing was installed")
 
 
-def _check_directory(file: Path) -> None:
-    """SECURITY: `zipfile` reads the whole directory into memory, so its size is looked at first."""
+def _check_directory(file: Path, files_max: int) -> None:
+    """SECURITY: `zipfile` makes an object of every entry of the directory, so they are counted first.
+
+    It reads as many bytes as the end says, whatever number of entries that gives; a ZIP64 end, if there is one, counts
+    instead.
+    """
     with file.open("rb") as opened:
-        opened.seek(0, os.SEEK_END)
-        opened.seek(max(0, opened.tell() - _END.size))
+        begin = max(0, opened.seek(0, os.SEEK_END) - _END.size)
+        opened.seek(max(0, begin - _LARGE_END_BYTES))
+        has_large_end = opened.read(4) == b"PK\6\7"
+        opened.seek(begin)
         tail = opened.read()
-    if len(tail) != _END.size or tail[:4] != b"PK\5\6" or tail[-2:] != b"\0\0":
-        raise zipfile.BadZipFile("it is no zip file, or has a comment")
-    entries, size = _END.unpack(tail)[4:6]
-    if entries == 0xFFFF or size > _DIRECTORY_BYTES_MAX:
-        raise zipfile.BadZipFile("it holds too many entries")
+        if len(tail) != _END.size or tail[:4] != b"PK\5\6" or tail[-2:] != b"\0\0":
+            raise zipfile.BadZipFile("it is no zip file, or has a comment")
+        size = _END.unpack(tail)[5]
+        if has_large_end or size > min(begin, _DIRECTORY_BYTES_MAX):
+            raise zipfile.BadZipFile("it holds too many entries")
+        opened.seek(begin - size)
+        if opened.read(size).count(b"PK\1\2") > 2 * files_max:  # folders may have entries of their own
+            raise zipfile.BadZipFile("it holds too many entries")
 
 
 class _Unpacking:
@@ -130,6 +141,8 @@ class _Unpacking:
             return ()
         if info.flag_bits & _ENCRYPTED:
             raise self._refused(name, "it is encrypted")
+        if info.compress_type not in _COMPRESSIONS:  # SECURITY: of others `zipfile` unpacks a MiB at once, into GiBs
+            raise self._refused(name, "it is compressed in another way than wheels are")
         if len(self._kinds) > self._bounds.files_max:
             raise PackageTooLargeError(
                 f"{self._name} holds more than {self._bounds.files_max:,} files; nothing was installed"
