@@ -40,6 +40,10 @@ def _bomb(archive: zipfile.ZipFile) -> None:
             entry.write(bytes(100_000))
 
 
+def _compressed(how: int) -> Any:
+    return lambda archive: archive.writestr("big.bin", bytes(10_000), how)
+
+
 ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "it leads out": (_adding(("../evil.py", "")), "`..` in it"),
     "it leads out further down": (_adding(("a/../../evil.py", "")), "`..` in it"),
@@ -64,7 +68,10 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "another's name": ({"says": "requests"}, "calls itself requests 1.0"),
     "two of it": (_adding(("other-1.0.dist-info/METADATA", "")), "2 .dist-info folders"),
     "a bomb": ({"extra": _bomb}, "unpacks to more than"),
-    "many files": (_adding(*((f"f{n}.py", "") for n in range(200))), "more than 100 files"),
+    "many files": (_adding(*((f"f{n}.py", "") for n in range(150))), "more than 100 files"),
+    "a directory of many": (_adding(*((f"f{n}.py", "") for n in range(300))), "too many entries"),
+    "bzip2, of which a MiB is 20 GiB": ({"extra": _compressed(zipfile.ZIP_BZIP2)}, "in another way than wheels"),
+    "lzma": ({"extra": _compressed(zipfile.ZIP_LZMA)}, "in another way than wheels"),
     "deep": (_adding(("/".join(["d"] * 500), "")), "folders deep|longer than"),
 }
 

@@ -40,6 +40,7 @@ _CHUNK_BYTES: Final = 1 << 20
 _INSTALLED_ROOTS: Final = frozenset({"purelib", "platlib"})
 _IGNORED_PTH: Final = frozenset({"distutils-precedence.pth"})  # setuptools: changes an import that is gone since 3.12
 _ENCRYPTED: Final = 0x1
+_COMPRESSIONS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +68,7 @@ def unpack_wheel(file: Path, folder: Path, bounds: WheelBounds, *, name: str, ve
     `name` and `version` are what the index calls it.
     """
     try:
-        _check_directory(file)
+        _check_directory(file, bounds.files_max)
         with zipfile.ZipFile(file) as archive:
             return _Unpacking(archive, folder, bounds, name, version).run()
     except (
@@ -87,19 +88,26 @@ def _refused(name: str, path: str, why: str) -> PackageRefusedError:
     return PackageRefusedError(f"the wheel of {name} was refused:{where} {why}; nothing was installed")
 
 
-def _check_directory(file: Path) -> None:
-    """SECURITY: `zipfile` reads the whole directory into memory, so its size is looked at first."""
+def _check_directory(file: Path, files_max: int) -> None:
+    """SECURITY: `zipfile` makes an object of every entry of the directory, so they are counted first.
+
+    It reads as many bytes as the end says, whatever number of entries that gives; a ZIP64 end, if there is one, counts
+    instead.
+    """
     with file.open("rb") as opened:
-        opened.seek(0, os.SEEK_END)
-        opened.seek(max(0, opened.tell() - _END.size - _ZIP64_LOCATOR_BYTES))
-        before, tail = (last := opened.read())[: -_END.size], last[-_END.size :]
-    if len(tail) != _END.size or tail[:4] != b"PK\5\6" or tail[-2:] != b"\0\0":
-        raise zipfile.BadZipFile("it is no zip file, or has a comment")
-    if before[:4] == b"PK\6\7":  # whose size of the directory `zipfile` would take instead of the one read below
-        raise zipfile.BadZipFile("it is a zip64 file")
-    entries, size = _END.unpack(tail)[4:6]
-    if entries == 0xFFFF or size > _DIRECTORY_BYTES_MAX:
-        raise zipfile.BadZipFile("it holds too many entries")
+        begin = max(0, opened.seek(0, os.SEEK_END) - _END.size)
+        opened.seek(max(0, begin - _ZIP64_LOCATOR_BYTES))
+        has_large_end = opened.read(4) == b"PK\6\7"
+        opened.seek(begin)
+        tail = opened.read()
+        if len(tail) != _END.size or tail[:4] != b"PK\5\6" or tail[-2:] != b"\0\0":
+            raise zipfile.BadZipFile("it is no zip file, or has a comment")
+        size = _END.unpack(tail)[5]
+        if has_large_end or size > min(begin, _DIRECTORY_BYTES_MAX):
+            raise zipfile.BadZipFile("it holds too many entries")
+        opened.seek(begin - size)
+        if opened.read(size).count(b"PK\1\2") > 2 * files_max:  # folders may have entries of their own
+            raise zipfile.BadZipFile("it holds too many entries")
 
 
 class _Unpacking:
@@ -151,7 +159,7 @@ class _Unpacking:
             return ()
         if info.flag_bits & _ENCRYPTED:
             raise self._refused(name, "it is encrypted")
-        if info.compress_type not in _COMPRESSIONS:  # others may ask for gigabytes of memory
+        if info.compress_type not in _COMPRESSIONS:  # SECURITY: of others `zipfile` unpacks a MiB at once, into GiBs
             raise self._refused(name, "it is compressed in another way than wheels are")
         if len(self._kinds) > self._bounds.files_max:
             raise PackageTooLargeError(
