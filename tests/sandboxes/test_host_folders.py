@@ -170,7 +170,7 @@ async def test_code_reaches_nothing_through_a_folder(real_backend: Backend, imag
         "unlink": dict.fromkeys(FILES, "Device or resource busy"),
         "unlock": dict.fromkeys(FILES, "Read-only file system"),
         "link": "Invalid cross-device link",
-        "move above": "Permission denied",
+        "move above": "Device or resource busy",
         "by link": "Permission denied",
         "hidden folder": "Permission denied",
         "hook": "Read-only file system",

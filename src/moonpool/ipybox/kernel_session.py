@@ -12,6 +12,7 @@ from moonpool.configuration.secrets import secrets_in_arguments
 from moonpool.ipybox.registered_servers import awaited
 from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest
 from moonpool.sandboxes.folder_binding import open_without_links
+from moonpool.sandboxes.host_folders import link_of_code
 from moonpool.sdk import events
 from moonpool.sdk.results import Result
 from moonpool.sdk.session import Session
@@ -78,7 +79,9 @@ class KernelSession:
         self._setup = _asking(require_shell_escape) if options.asks_shell else ""
         self._roots = options.roots
         self._variables, self._init_s = {**_QUIET, **kernel_env}, init_s
-        self._images_dir = images_dir.resolve()  # before code can put a link there
+        # SECURITY: a link that code made, of this session or an earlier one, is not resolved; `_save` refuses it
+        code_made = link_of_code(images_dir, options.work) is not None
+        self._images_dir = images_dir.absolute() if code_made else images_dir.resolve()
         self._prepared = False
         self._running: set[asyncio.Event] = set()  # set to cancel the execution
 

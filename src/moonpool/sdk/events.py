@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from moonpool.core.calls import CallEnded, CallProgress, CallStarted
 from moonpool.core.errors import InputError
-from moonpool.core.phrases import clip, printable
+from moonpool.core.lookalikes import shown_name
+from moonpool.core.phrases import clip, on_one_line
 from moonpool.features.approvals.model import Answerer
 from moonpool.features.approvals.service import grant_terms
 
@@ -127,8 +128,11 @@ class ApprovalFields:
 
     def __str__(self) -> str:
         given = self.arguments
-        shown = self.shown if given is None else ", ".join(f"{name}={value!r}" for name, value in given.items())
-        return f"{self.server}.{self.tool}({clip(printable(shown), _SHOWN_CHARS_MAX)})"
+        if given is None:
+            shown = self.shown
+        else:
+            shown = ", ".join(f"{shown_name(name)}={value!r}" for name, value in given.items())
+        return on_one_line(f"{self.server}.{shown_name(self.tool)}({clip(shown, _SHOWN_CHARS_MAX)})")
 
 
 class ApprovalRequest(ApprovalFields):
