@@ -237,6 +237,16 @@ async def test_a_requestor_asks_without_a_call() -> None:
     assert seen == ["any.shell(cmd='ls')", "any.other()"]
 
 
+async def test_what_is_shown_of_a_call_is_one_line_in_which_names_stay_names() -> None:
+    async def respond(_: bool) -> None:
+        pass
+
+    given = {"x='ok')\n\x1b[2Jgit.push(y": 1, "path": "a\u202e"}
+    assert str(ApprovalRequest("git", "status()\n", given, respond)) == (
+        "git.\"status()\\n\"(\"x='ok')\\n\\u001b[2Jgit.push(y\"=1, path='a\\u202e')"
+    )
+
+
 @pytest.mark.req("X-06")
 async def test_policy_holds_for_calls_of_the_application(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     rules = project / "policy.toml"

@@ -191,7 +191,7 @@ async def attack(real_backend: Backend, image: ImageSpec, folder: Path) -> None:
         "unlink": dict.fromkeys(FILES, "Device or resource busy"),
         "unlock": dict.fromkeys(FILES, "Read-only file system"),
         "link": "Invalid cross-device link",
-        "move above": "Permission denied",
+        "move above": "Device or resource busy",
         "by link": "Permission denied",
         "hidden folder": "Permission denied",
         "hook": "Read-only file system",

@@ -12,6 +12,7 @@ from moonpool.configuration.secrets import secrets_in_arguments
 from moonpool.ipybox.pictures import save_pictures
 from moonpool.ipybox.registered_servers import NewServers, awaited
 from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest
+from moonpool.sandboxes.host_folders import link_of_code
 from moonpool.sdk import events
 from moonpool.sdk.hosted_session import EventTypes, in_loop
 from moonpool.sdk.results import Result
@@ -89,7 +90,9 @@ class KernelSession:
         self._new_servers: NewServers | None = None
         self._awaited: list[str] = []
         self._variables, self._init_s = {**_QUIET, **kernel_env}, init_s
-        self._images_dir = images_dir.resolve()  # before code can put a link there
+        # SECURITY: a link that code made, of this session or an earlier one, is not resolved; `_save` refuses it
+        code_made = link_of_code(images_dir, options.work) is not None
+        self._images_dir = images_dir.absolute() if code_made else images_dir.resolve()
         self._prepared = False
         self._running: set[asyncio.Event] = set()  # set to cancel the execution
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("moonpool.ipybox")
 _told: set[str] = set()
+_ENV_BYTES_MAX: Final = 256 * 1024
 _ENDLESS_S: Final = 30 * 86_400.0
 _DEFAULTS: Final[dict[str, Any]] = {
     "timeout_s": _ENDLESS_S,
@@ -67,7 +69,8 @@ class ExecutorOptions(SessionOptions):
         """The folders of this machine that code sees. Raises FolderError, ConfigError."""
         if not self.work:
             return None
-        return host_folders(self.settings(environ), environ, self.work, self.imports, is_workspace=False)
+        settings = self.settings(environ)
+        return host_folders(settings, environ, self.work, self.imports, is_workspace=False, fixed=self.roots)
 
     def layers(self) -> tuple[Layer, ...]:
         """Asks about all tools, those of servers too that are registered later."""
@@ -147,9 +150,12 @@ def work_folders(working_dir: Path | None, images_dir: Path | None) -> tuple[Pat
 
 def import_folders(kernel_env: Mapping[str, str]) -> tuple[Path, ...]:
     """The folders of PYTHONPATH that are there, without what every sandbox sees."""
-    entries = [Path(entry).resolve() for entry in kernel_env.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    seen = [one for one in entries if one.is_relative_to("/usr") and not one.is_relative_to("/usr/local")]
-    return tuple(one for one in entries if one.is_dir() and one not in seen)
+    entries = [Path(entry) for entry in kernel_env.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    return tuple(one for one in entries if one.is_dir() and not _is_in_every_sandbox(one.resolve()))
+
+
+def _is_in_every_sandbox(folder: Path) -> bool:
+    return folder.is_relative_to("/usr") and not folder.is_relative_to("/usr/local")
 
 
 def package_roots(working_dir: Path | None, kernel_env: Mapping[str, str]) -> tuple[Path, ...]:
@@ -161,7 +167,7 @@ def package_roots(working_dir: Path | None, kernel_env: Mapping[str, str]) -> tu
 def with_env_file(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment, and what the file `.env` of the current directory adds to it."""
     try:
-        lines = Path(".env").read_text(encoding="utf-8").splitlines()
+        lines = _env_file().splitlines()
     except FileNotFoundError:
         return dict(environ)
     except (OSError, ValueError) as error:
@@ -169,6 +175,17 @@ def with_env_file(environ: Mapping[str, str]) -> dict[str, str]:
         return dict(environ)
     given = {name: value for name, value in map(_assignment, lines) if name}
     return {**given, **environ}
+
+
+def _env_file() -> str:
+    """SECURITY: where none was, code may have made one: a link to a device, or 256 MiB. Raises OSError, ValueError."""
+    with os.fdopen(os.open(".env", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError("it is no file")
+        content = file.read(_ENV_BYTES_MAX + 1)
+    if len(content) > _ENV_BYTES_MAX:
+        raise OSError(f"it is larger than {_ENV_BYTES_MAX} bytes")
+    return content.decode("utf-8")
 
 
 def _assignment(line: str) -> tuple[str, str]:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.sandboxes.late_imports import guard_late_imports
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -37,6 +38,9 @@ _REFUSED_BELOW: Final = (
     "/environments", "/folders", "/moonpool", "/quota", "/slots", "/workspace", "/wrappers",
 )  # fmt: skip
 """Refused with all that is below: the system's own, or the sandbox's."""
+
+
+_written: Final[set[Path]] = set()
 
 
 class FolderError(MoonpoolError):
@@ -98,6 +102,9 @@ def attached(
     for paths, writable in ((work, True), (imports, False)):
         for given in paths:
             folder = _checked(Path(given), around, writable=writable)
+            if folder.writable:
+                _written.add(folder.path)
+                guard_late_imports(code_may_write)
             if not any(folder.path.is_relative_to(one.path) and (one.writable or not writable) for one in shown):
                 shown.append(folder)
     if len(shown) > FOLDERS_MAX:
@@ -105,9 +112,22 @@ def attached(
     return HostFolders(tuple(shown), is_workspace)
 
 
+def code_may_write(path: Path, work: Iterable[Path] = ()) -> bool:
+    """Whether a folder that this process has attached for writing, now or before, or one of `work` holds `path`."""
+    return any(path.is_relative_to(folder) for folder in (*_written, *(one.resolve() for one in work)))
+
+
+def link_of_code(path: Path, work: Iterable[Path] = ()) -> Path | None:
+    """The first link on a path that code may have made."""
+    steps = (*reversed(path.absolute().parents), path.absolute())
+    return next((step for step in steps if step.is_symlink() and code_may_write(step.parent.resolve(), work)), None)
+
+
 def _checked(given: Path, around: Surroundings, *, writable: bool) -> HostFolder:
     given = given.expanduser()
     try:
+        if (link := link_of_code(given)) is not None:
+            raise FolderError(f"{given} cannot be attached: {link} is a link that code may have made; remove it")
         path = given.resolve(strict=True)
     except (OSError, RuntimeError, ValueError) as error:
         raise FolderError(f"{str(given)!r} cannot be attached: {getattr(error, 'strerror', None) or error}") from None

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from moonpool.core.calls import CallEnded, CallProgress, CallStarted
 from moonpool.core.errors import InputError
+from moonpool.core.lookalikes import shown_name
 from moonpool.core.phrases import clip, on_one_line, printable
 from moonpool.features.approvals.model import Answerer
 from moonpool.features.approvals.service import grant_terms
@@ -128,9 +129,9 @@ class ApprovalFields:
 
     def __str__(self) -> str:
         given = self.arguments
-        named = "" if given is None else on_one_line(", ".join(f"{name}={value!r}" for name, value in given.items()))
+        named = "" if given is None else on_one_line(", ".join(f"{shown_name(name)}={value!r}" for name, value in given.items()))
         shown = printable(self.shown) if given is None else named
-        tool = clip(on_one_line(f"{self.server}.{self.tool}"), _NAME_CHARS_MAX)
+        tool = clip(on_one_line(f"{self.server}.{shown_name(self.tool)}"), _NAME_CHARS_MAX)
         return f"{tool}({clip(shown, _SHOWN_CHARS_MAX)})"
 
 

@@ -40,7 +40,6 @@ _CHUNK_BYTES: Final = 1 << 20
 _INSTALLED_ROOTS: Final = frozenset({"purelib", "platlib"})
 _IGNORED_PTH: Final = frozenset({"distutils-precedence.pth"})  # setuptools: changes an import that is gone since 3.12
 _ENCRYPTED: Final = 0x1
-_COMPRESSIONS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
+from moonpool.core.lookalikes import shown_name
 from moonpool.core.phrases import on_one_line
 from moonpool.ipybox.tool_exec.addresses import access_to
 from moonpool.ipybox.tool_exec.client import request, request_sync
@@ -45,8 +46,8 @@ class ApprovalRequest:
         self._answered = False
 
     def __str__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self.tool_args.items())
-        return on_one_line(f"{self.server_name}.{self.tool_name}({given})")
+        given = ", ".join(f"{shown_name(name)}={value!r}" for name, value in self.tool_args.items())
+        return on_one_line(f"{self.server_name}.{shown_name(self.tool_name)}({given})")
 
     async def accept(self) -> None:
         """Allow the call. Raises moonpool.ApprovalAnswerError when its time is over or only a person may allow it."""
