@@ -128,9 +128,10 @@ class ApprovalFields:
     _answering: Answering = field(repr=False, compare=False)
 
     def __str__(self) -> str:
-        given = self.arguments
-        named = "" if given is None else on_one_line(", ".join(f"{shown_name(name)}={value!r}" for name, value in given.items()))
-        shown = printable(self.shown) if given is None else named
+        if self.arguments is None:
+            shown = printable(self.shown)
+        else:
+            shown = on_one_line(", ".join(f"{shown_name(name)}={value!r}" for name, value in self.arguments.items()))
         tool = clip(on_one_line(f"{self.server}.{shown_name(self.tool)}"), _NAME_CHARS_MAX)
         return f"{tool}({clip(shown, _SHOWN_CHARS_MAX)})"
 
