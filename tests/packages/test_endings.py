@@ -225,6 +225,8 @@ async def test_what_was_evicted_meanwhile_is_fetched_again(tmp_path: Path) -> No
             again = await session.install("small")
             assert (again.new, again.packages) == ((), (small,))
             assert await _imports(session, "small")
+            assert (await session.execute(CodeRequest(code=b"import os; os._exit(3)"))).error is not None
+            assert await _imports(session, "small")  # in another sandbox
             await session.close()
 
 
