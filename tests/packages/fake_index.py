@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import html
 import stat
 import threading
@@ -66,11 +67,19 @@ class Index:
     def __init__(self, folder: Path) -> None:
         self._simple = folder / "simple"
         self._marks: dict[str, str] = {}
+        self._digests: dict[str, str] = {}
 
     def add(
-        self, name: str, version: str = "1.0", *, yanked: bool = False, python: str = "", **options: object
+        self,
+        name: str,
+        version: str = "1.0",
+        *,
+        yanked: bool = False,
+        python: str = "",
+        digest: str | None = None,
+        **options: object,
     ) -> None:
-        """`python`: the versions that it is for."""
+        """`python`: the versions that it is for. `digest` is given instead of its own, none if empty."""
         folder = self._simple / name
         folder.mkdir(parents=True, exist_ok=True)
         path = write_wheel(folder, name, version, **options)  # pyright: ignore[reportArgumentType]
@@ -78,6 +87,8 @@ class Index:
             self._marks[path.name] = ' data-yanked="broken"'
         elif python:
             self._marks[path.name] = f' data-requires-python="{html.escape(python)}"'
+        digest = hashlib.sha256(path.read_bytes()).hexdigest() if digest is None else digest
+        self._digests[path.name] = f"#sha256={digest}" if digest else ""
         self._list(folder)
 
     def add_source(self, name: str) -> None:
@@ -89,7 +100,9 @@ class Index:
 
     def _list(self, folder: Path) -> None:
         names = sorted(path.name for path in folder.iterdir() if path.suffix != ".html")
-        lines = "".join(f'<a href="{name}"{self._marks.get(name, "")}>{name}</a>\n' for name in names)
+        lines = "".join(
+            f'<a href="{name}{self._digests.get(name, "")}"{self._marks.get(name, "")}>{name}</a>\n' for name in names
+        )
         (folder / "index.html").write_text(f"<!DOCTYPE html><html><body>{lines}</body></html>", encoding="utf-8")
 
     @contextmanager

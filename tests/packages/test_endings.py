@@ -124,7 +124,7 @@ async def test_an_installation_may_end_anywhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow  # the first test has the quick row
-async def test_closing_the_session_ends_its_installation_and_a_reset_does_not(
+async def test_leaving_a_stream_or_the_session_ends_its_installation_and_a_reset_does_not(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("MOONPOOL_DATA_DIR", str(DATA))
@@ -137,6 +137,15 @@ async def test_closing_the_session_ends_its_installation_and_a_reset_does_not(
                 await s.reset()
                 await installing
                 assert (await s.run("import small; small.version")).data == "1.0"
+                async for event in s.stream(
+                    "print('begun')\nfrom moonpool_guest.python import installed\ninstalled.pip('install stuck')"
+                ):
+                    assert isinstance(event, moonpool.Output)
+                    await until(lambda: any("stuck" in one for one in requests))
+                    break
+                assert (await s.run("import small; 1")).data == 1
+                assert not _resolvers()
+                requests.clear()
                 installing = asyncio.ensure_future(s.install("stuck"))
                 await until(lambda: any("stuck" in one for one in requests))
             with pytest.raises(moonpool.PackageError, match="the session was closed meanwhile"):
@@ -216,6 +225,8 @@ async def test_what_was_evicted_meanwhile_is_fetched_again(tmp_path: Path) -> No
             again = await session.install("small")
             assert (again.new, again.packages) == ((), (small,))
             assert await _imports(session, "small")
+            assert (await session.execute(CodeRequest(code=b"import os; os._exit(3)"))).error is not None
+            assert await _imports(session, "small")  # in another sandbox
             await session.close()
 
 

@@ -65,7 +65,8 @@ def _index(folder: Path) -> Generator[tuple[str, list[str]]]:
     index.add("elsewhere", tag="cp311-cp311-macosx_11_0_arm64")
     index.add("older", tag="cp27-cp27mu-manylinux1_x86_64")
     index.add("later", python=">=4")
-    index.add("marked", requires=["nowhere; python_version < '3'", "dep; extra == 'more'"])
+    index.add("forged", digest="0" * 64)
+    index.add("marked", digest="", requires=["nowhere; python_version < '3'", "dep; extra == 'more'"])
     index.add("needer", requires=["denied"])
     index.add("denied")
     with index.served() as served:
@@ -107,6 +108,7 @@ REFUSED = {
     "cover": "package_refused",
     "starter": "package_refused",
     "starting": "package_refused",
+    "forged": "package_refused",  # another digest than the index gives
     "elsewhere": "package_without_wheel",
     "older": "package_without_wheel",
     "later": "package_without_wheel",
