@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import h11
 import pytest
 
+from moonpool.network import proxy as proxy_module
 from moonpool.network.connections import NetworkLimits
 from network.stand_ins import PUBLIC, Internet, client_hello, echo, proxied
 from waiting import until
@@ -331,6 +332,32 @@ async def test_either_side_may_close_its_half_first() -> None:
             await proxy.ask(request, eof=True)
             await until(lambda at=number: len(proxy.ended) == at, pause_s=0.001)
     assert {one.outcome for one in proxy.ended[1:]} <= {"failed", "malformed"}
+
+
+@pytest.mark.slow
+async def test_after_ten_thousand_connections_the_next_one_is_told_why_and_nothing_is_left_open(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def resolve(host: str, port: int) -> list[str]:
+        del host, port
+        raise OSError
+
+    monkeypatch.setattr(proxy_module, "_CONNECTIONS_PER_SECOND", 1e6)
+    internet = Internet(echo)
+    internet.resolve = resolve
+    request = b"GET http://example.com/ HTTP/1.1\r\nHost: x\r\n\r\n"
+    async with proxied(internet, "example.com", limits=NetworkLimits()) as proxy:
+
+        async def ask(count: int) -> None:
+            for _ in range(count):
+                assert await proxy.status(request) == 502
+
+        proxy.network.total = 9_500
+        await asyncio.gather(*(ask(25) for _ in range(20)))
+        assert b" 403 Moonpool: this session has made the 10,000 connections that it may" in await proxy.ask(request)
+        await until(lambda: len(proxy.ended) == 501)
+        await until(lambda: proxy.network.sockets == 0)
+        assert (proxy.network.connections, proxy.network.places.taken, len(proxy.network.refusals)) == (0, 0, 50)
 
 
 async def test_connections_that_ask_for_nothing_take_a_bounded_number_of_sockets() -> None:

@@ -170,7 +170,7 @@ async def test_no_plan_runs_with_a_network_and_no_such_execution_can_be_replayed
 
 
 @pytest.mark.slow
-def test_what_the_operator_allows_on_the_command_line_is_for_everyopen_session(tmp_path: Path) -> None:
+def test_what_the_operator_allows_on_the_command_line_is_for_every_session(tmp_path: Path) -> None:
     code = FETCH + 'result = [fetch("http://evil.example/"), __import__("os").environ["HTTPS_PROXY"]]'
     refused, proxy = run_code(tmp_path, code, "--allow-network", "a.example").result["data"]
     assert "not among the domains" in refused

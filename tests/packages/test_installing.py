@@ -15,6 +15,7 @@ import pytest
 from apps import open_app
 from moonpool.engine.code_request import CodeRequest
 from moonpool.engine.packages.model import PackageError
+from moonpool.network.rules import NetworkRules, parse_domain
 from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
 from network.sites import authority
@@ -88,6 +89,12 @@ async def _refusal(session: Session, text: str) -> tuple[str, str]:
 
 
 MARKS = "version = '1.0'\ntry:\n    open({!r}, 'w').close()\nexcept OSError:\n    pass\n"
+REACH = """
+import socket
+with socket.create_connection(("127.0.0.1", 3128), 30) as proxy:
+    proxy.sendall(b"GET ADDRESS HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
+    result = proxy.recv(4096).decode()
+"""
 REFUSED = {
     "nowhere": "package_unknown",
     "good>9": "package_unknown",
@@ -150,6 +157,15 @@ async def test_a_session_installs_packages_and_another_one_from_the_cache(
             assert [str(one.version) for one in upgraded.new] == ["2.0"]  # `dep` stays
             assert await _run(other, "import good; result = good.version") == "1.0"  # was imported already
             await other.close()
+
+            reaching = app.runtime.session(app.caller_grant, network=NetworkRules((parse_domain("example.com"),)))
+            assert (await reaching.install("good<2")).cached
+            there = len(requests)
+            said = await _run(reaching, REACH.replace("ADDRESS", address))
+            assert "127.0.0.1:" in said  # the index is the installer's alone
+            assert "is not among the domains" in said
+            assert len(requests) == there
+            await reaching.close()
 
             with pytest.raises(PackageError, match="was yanked"):
                 await session.install("yanked")

@@ -54,12 +54,15 @@ class Forward(Protocol):
 
 
 class ServedConnection:
-    """An accepted connection, which `serve` serves once."""
+    """An accepted connection, which `serve` serves once. It has a place from the beginning."""
 
     def __init__(self, network: SessionNetwork, accepted: socket.socket) -> None:
         self._network, self._accepted = network, accepted
         self._connection = Connection(origin=network.origin)
         self._rule: DomainRule | None = None  # that allowed it
+        self._has_place = True
+        network.connections += 1
+        network.places.taken += 1
 
     @property
     def is_allowed(self) -> bool:
@@ -68,9 +71,16 @@ class ServedConnection:
         return self._rule is None or self._network.rules.rule_for(where.host, where.port) == self._rule
 
     def give_up(self) -> None:
-        """Close the socket of one that has ended, if it never began to be served."""
+        """It has ended, perhaps before it began to be served."""
+        self._leave_place()
         if self._connection.outcome is Outcome.OPEN:
             self._accepted.close()
+
+    def _leave_place(self) -> None:
+        if self._has_place:
+            self._has_place = False
+            self._network.connections -= 1
+            self._network.places.taken -= 1
 
     async def serve(self) -> None:
         """Serve it to its end, and put it on record."""
@@ -84,6 +94,7 @@ class ServedConnection:
                 except (RefusedError, TimeoutError, MoonpoolError) as error:
                     refusal = _refusal(error, connection)
                     self._note(refusal)
+                    self._leave_place()
                     connection.outcome = refusal.outcome
                     connection.address = connection.address or refusal.address
                     if not await client.refuse(refusal):

@@ -49,7 +49,8 @@ class SessionNetwork:
     origin: Origin = field(default_factory=Origin)  # of connections that are taken now
     refusals: deque[tuple[Origin, str]] = field(default_factory=lambda: deque(maxlen=REFUSALS_KEPT), init=False)
     allowance: Allowance = field(init=False)
-    connections: int = field(default=0, init=False)
+    connections: int = field(default=0, init=False)  # that count towards the limit
+    sockets: int = field(default=0, init=False)  # with those that were refused and not read to their end yet
     total: int = field(default=0, init=False)
     proxies: set[NetworkProxy] = field(default_factory=set["NetworkProxy"], init=False)
 
@@ -58,10 +59,8 @@ class SessionNetwork:
 
     @property
     def is_full(self) -> bool:
-        """Whether so many connections are open that further ones wait; of these, half are told that it is too many."""
-        return (
-            self.connections >= 2 * self.limits.connections_max or self.places.taken >= 2 * self.places.connections_max
-        )
+        """Whether further connections wait. Twice as many as may be are taken, and told that it is too many."""
+        return self.sockets >= 2 * self.limits.connections_max or self.places.taken >= 2 * self.places.connections_max
 
     def check_total(self) -> None:
         """Count one more connection that is allowed. Raises RefusedError."""
@@ -125,14 +124,12 @@ class NetworkProxy:
         served = ServedConnection(self._network, accepted)
         task = asyncio.ensure_future(served.serve())
         self._open[task] = served
-        self._network.connections += 1
-        self._network.places.taken += 1
+        self._network.sockets += 1
 
         def ended(task: asyncio.Task[None]) -> None:
             served.give_up()
             del self._open[task]
-            self._network.connections -= 1
-            self._network.places.taken -= 1
+            self._network.sockets -= 1
             if not task.cancelled():
                 task.exception()  # seen
 
