@@ -116,6 +116,7 @@ class ErrorContext:
     manifest: Manifest
     code: str = field(repr=False)
     stderr: str = field(repr=False)
+    has_folders: bool = False  # of the host, in which it works
     may_install: bool = False  # by `%pip install`
 
     @property
@@ -253,6 +254,8 @@ def _not_code(error: ExecutionError, context: ErrorContext) -> str:
 def _no_file(error: ExecutionError, context: ErrorContext) -> str:
     if _NO_FILE.search(_said(error, context)) is None:
         return ""
+    if context.has_folders:
+        return "files of the machine outside are not in a sandbox, but for the folders that are attached to it"
     return (
         "files of the machine outside are not in a sandbox: the code's own are in /workspace, others come by tools, or "
         "the operator puts them there (`--put`)"

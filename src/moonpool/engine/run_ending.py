@@ -165,6 +165,7 @@ class RunEnding:
             manifest=self._tools.manifest,
             code=self._request.code.decode(errors="replace"),
             stderr=self._stderr.text(),
+            has_folders=self._spec.has_folders,
             may_install=self._request.ipython and self._runtime.settings.may_install,
         )
 
