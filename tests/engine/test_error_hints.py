@@ -230,6 +230,12 @@ async def test_node_code_that_awaits_nothing_is_told_so_beside_its_null() -> Non
     assert (envelope.data, envelope.error, envelope.note) == (None, None, PROMISE)
 
 
+def test_a_missing_file_is_sought_in_the_folders_that_are_attached() -> None:
+    scene = ErrorContext(language="python", environment="base", manifest=MANIFEST, code="", stderr="", has_folders=True)
+    error = ExecutionError(type="FileNotFoundError", message="[Errno 2] No such file or directory: 'x'")
+    assert with_hint(error, scene).message.endswith("but for the folders that are attached to it")
+
+
 def test_without_servers_nothing_is_made_up() -> None:
     scene = ErrorContext(language="python", environment="base", manifest=Manifest(), code="", stderr="")
     error = ExecutionError(type="NameError", message="name 'servers' is not defined")

@@ -160,7 +160,8 @@ async def tools_in(workspace: Path, registrar: Approver, **environ: str) -> Asyn
     """The tools of a connection in this process."""
     async with open_app(packages="any") as app:
         place = Workspace(root=workspace, variables=environ)
-        tools = IpyboxTools(app, Bindings(), registrar, place, place.folders(app.settings, environ))
+        app.runtime.folders = place.folders(app.settings, environ)
+        tools = IpyboxTools(app, Bindings(), registrar, place)
         yield tools
         await tools.close()
 

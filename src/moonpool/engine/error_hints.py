@@ -128,6 +128,7 @@ class ErrorContext:
     may_install: bool = False
     ipython: bool = False  # the code is read as IPython reads it, which has `%pip`
     refusals: Sequence[str] | None = None  # why its connections were refused; None: it has no network
+    has_folders: bool = False  # of the host, in which it works
 
     @property
     def is_large(self) -> bool:
@@ -280,6 +281,8 @@ def _not_code(error: ExecutionError, context: ErrorContext) -> str:
 def _no_file(error: ExecutionError, context: ErrorContext) -> str:
     if _NO_FILE.search(_said(error, context)) is None:
         return ""
+    if context.has_folders:
+        return "files of the machine outside are not in a sandbox, but for the folders that are attached to it"
     return (
         "files of the machine outside are not in a sandbox: the code's own are in /workspace, others come by tools, or "
         "the operator puts them there (`--put`)"

@@ -44,6 +44,7 @@ class ExecutionSpec:
     manifest_digest: str = ""
     final: bool = True
     has_checkpoints: bool = False
+    has_folders: bool = False  # of the host
     timeout_s: float = 60.0
     result_bytes_max: int = 60 * 1024
     limits: SandboxLimits = field(default_factory=SandboxLimits)  # of the sandbox it runs in

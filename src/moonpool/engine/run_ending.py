@@ -179,6 +179,7 @@ class RunEnding:
             may_install=self._runtime.settings.may_install,
             ipython=self._request.ipython,
             refusals=None if self._network is None else self._network.refusals(self._spec.run_id),
+            has_folders=self._spec.has_folders,
         )
 
     def _planned(self, error: ExecutionError | None) -> Plan | None:

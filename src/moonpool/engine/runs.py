@@ -190,6 +190,7 @@ class Run:
             manifest_digest=tools.digest,
             final=final,
             has_checkpoints=history.has_checkpoints,
+            has_folders=history.has_folders,
             timeout_s=self._request.timeout_s or settings.timeout_s,
             result_bytes_max=settings.result_bytes_max,
             limits=self._runtime.sandbox_spec.limits,

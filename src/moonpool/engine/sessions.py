@@ -87,6 +87,7 @@ class Runtime:
     plans: Plans | None = None  # None: no plan is kept, so none can be approved
     network: NetworkRules | None = None  # of every session that is opened without its own, where the operator says so
     network_services: NetworkServices = field(default_factory=NetworkServices)
+    folders: HostFolders | None = None  # of the host, in every session that is opened without its own
     packages: Callable[[], Awaitable[PackageInstaller]] | None = None  # None: nobody may install any
     process: str = field(default_factory=own_mark)
     _sessions: set[Session] = field(default_factory=set["Session"], init=False)
@@ -121,7 +122,7 @@ class Runtime:
         """A session; its sandbox opens at the first execution. Close it. `final`: it runs one execution only.
         `checkpoints`: it can be undone and forked. `network`: what its code may reach, see `Session.network`; None:
         as `Runtime.network` says. SECURITY: rules come from the operator or an application, never from code or a model.
-        `folders` of the host are in its sandbox.
+        `folders` of the host are in its sandbox; None: those of `Runtime.folders`.
 
         Raises InputError for a `session_id` that cannot be put on record, and for `checkpoints` with `folders`;
         NetworkRuleError.
@@ -133,7 +134,7 @@ class Runtime:
             final=final,
             checkpoints=checkpoints,
             network=self.network if network is None else network,
-            folders=folders,
+            folders=self.folders if folders is None else folders,
         )
         self._sessions.add(session)
         return session
@@ -377,14 +378,20 @@ class Session:
         if request.language not in LANGUAGES:
             language_of(request.language)
             raise InputError(f"{request.language!r} must be given as one of {', '.join(LANGUAGES)}")
-        if request.dry_run and request.plan is not None:
-            raise InputError("a dry run makes a plan, and cannot run under one; give either `dry_run` or `plan`")
-        if self._kernel.network is not None and (request.dry_run or request.plan is not None):
-            raise InputError("a plan is of tool calls, and does not bound a network; run it without one")
+        if request.dry_run or request.plan is not None:
+            self._check_planned(request)
         if request.placeholders and not request.dry_run:
             raise InputError("placeholders answer the calls of a dry run; ask for one")
         if request.timeout_s is not None and not 0 < request.timeout_s <= settings.timeout_s_max:
             raise InputError(f"the timeout must be above 0 and at most {settings.timeout_s_max:g} s")
+
+    def _check_planned(self, request: CodeRequest) -> None:
+        if request.dry_run and request.plan is not None:
+            raise InputError("a dry run makes a plan, and cannot run under one; give either `dry_run` or `plan`")
+        if self._kernel.network is not None:
+            raise InputError("a plan is of tool calls, and does not bound a network; run it without one")
+        if self._sandbox_spec.folders is not None:
+            raise InputError("a plan is of tool calls, and does not bound what changes in a folder; run it without one")
 
     async def _execute(self, request: CodeRequest) -> Envelope:
         install = None if self._runtime.packages is None else self._install_for_code

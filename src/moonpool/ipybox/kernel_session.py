@@ -121,7 +121,7 @@ class KernelSession:
         Raises ExecutionError, TimeoutError, InputError.
         """
         text, cancelled = _Text(), asyncio.Event()
-        stream = self._session.stream(code, timeout=timeout)
+        stream = self._session.stream(code if code.strip() else "pass", timeout=timeout)  # ipybox takes no code, too
         self._running.add(cancelled)  # from here on `cancel` ends it
         try:
             await self._expect_new_servers()

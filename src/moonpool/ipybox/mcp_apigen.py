@@ -71,6 +71,8 @@ async def generate_mcp_sources(
 
 
 class _OneServer(SessionOptions):
+    source = "server_params"
+
     def config(self, environ: Mapping[str, str]) -> McpConfig | None:
         return super().config(with_env_file(environ))
 
@@ -78,7 +80,7 @@ class _OneServer(SessionOptions):
 async def _listed(hosted: HostedSession, server_name: str) -> ToolSnapshot:
     snapshot = await hosted.relisted(server_name)
     if server_name in snapshot.problems:
-        raise ConfigError(f"server {server_name!r}: {snapshot.problems[server_name]}")
+        raise ConfigError(snapshot.problems[server_name])
     return snapshot
 
 

@@ -6,7 +6,7 @@ import logging
 import os
 import stat
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -47,6 +47,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
 class ExecutorOptions(SessionOptions):
     """What an executor asks for. The servers are those whose packages its code can import."""
 
+    source = "a registered server"
     roots: tuple[Path, ...] = ()  # folders of packages
     given: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, "Mapping[str, Any]"])  # more servers
     approval_timeout: float | None = None
@@ -84,7 +85,7 @@ class ExecutorOptions(SessionOptions):
             if shell_server.NAME in servers:
                 raise ConfigError(f"a server called {shell_server.NAME!r} cannot be used with approve_shell_cmds=True")
             servers[shell_server.NAME] = _SHELL
-        return _parsed(servers, environ)
+        return self._parsed(servers, environ)
 
     def config_of_new(self, found: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]) -> McpConfig | None:
         """Servers that were registered after the session began; None: none.
@@ -92,7 +93,7 @@ class ExecutorOptions(SessionOptions):
         SECURITY: rules of servers are read when a session opens, so one that brings rules of its own waits for that.
         """
         plain = {name: params for name, params in found.items() if "moonpool" not in params}
-        return _parsed({name: self._entry(params) for name, params in plain.items()}, environ)
+        return self._parsed({name: self._entry(params) for name, params in plain.items()}, environ)
 
     def _entry(self, params: Mapping[str, Any]) -> dict[str, Any]:
         block = dict(params.get("moonpool") or {})
@@ -101,9 +102,8 @@ class ExecutorOptions(SessionOptions):
             block["allow"] = ["*"]
         return {**params, "moonpool": block}
 
-
-def _parsed(servers: Mapping[str, Any], environ: Mapping[str, str]) -> McpConfig | None:
-    return SessionOptions(servers=servers).config(with_env_file(environ)) if servers else None
+    def _parsed(self, servers: Mapping[str, Any], environ: Mapping[str, str]) -> McpConfig | None:
+        return SessionOptions.config(replace(self, servers=servers), with_env_file(environ)) if servers else None
 
 
 _ASKS: Final = configuration_layer((Rule(rule_id="approve_tool_calls", verdict=Verdict.ASK),))

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from moonpool.bootstrap import host_folders
 from moonpool.configuration.server_files import load_servers, secret_source
@@ -31,8 +31,6 @@ FileContent: TypeAlias = "bytes | str | os.PathLike[str]"
 
 AllowedDomains: TypeAlias = "Network | Sequence[str] | None"
 """What code may reach: domains, or a `Network`. An empty list: nothing yet. None: there is no network."""
-
-_IN_CODE: Final = "the servers given to moonpool.session"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,6 +96,7 @@ class Network:
 class SessionOptions:
     """What was asked for. Nothing is read before `settings` or `config` is."""
 
+    source: ClassVar[str] = "the servers given to moonpool.session"  # for messages
     servers: Servers = None
     environment: str | None = None
     policy: str | os.PathLike[str] | None = None
@@ -170,7 +169,12 @@ class SessionOptions:
         except (TypeError, ValueError) as error:
             raise InputError(f"servers cannot be written as JSON: {error}") from None
         return parse_config(
-            text, source=_IN_CODE, environ=environ, stored=secret_source(environ), files=read_value_file, leave_out=True
+            text,
+            source=self.source,
+            environ=environ,
+            stored=secret_source(environ),
+            files=read_value_file,
+            leave_out=True,
         )
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from moonpool.ipybox.mcp_server.workspace import Workspace
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.sandboxes.base import Stream
-    from moonpool.sandboxes.host_folders import HostFolders
 
 _QUIET: Final = {"TERM": "dumb", "NO_COLOR": "1"}
 _LOST: Final = "of this session are lost"
@@ -40,13 +39,11 @@ class CellText:
 class Kernel:
     """One kernel at a time. A new one has the variables, the folder and the packages of the one before."""
 
-    def __init__(
-        self, runtime: Runtime, grant: CallerGrant, workspace: Workspace, folders: HostFolders, *, ipython: bool
-    ) -> None:
-        """`folders` are those of the workspace. `ipython`: code is read as IPython reads it."""
-        self._runtime, self._grant, self._workspace, self._folders = runtime, grant, workspace, folders
+    def __init__(self, runtime: Runtime, grant: CallerGrant, workspace: Workspace, *, ipython: bool) -> None:
+        """Sessions of `runtime` have the workspace. `ipython`: code is read as IPython reads it."""
+        self._runtime, self._grant, self._workspace = runtime, grant, workspace
         self._variables, self._ipython = {**_QUIET, **workspace.kernel_variables}, ipython
-        self._session: Session = runtime.session(grant, folders=folders)
+        self._session: Session = runtime.session(grant)
         self._prepared = False
         self._turn = asyncio.Lock()
 
@@ -81,7 +78,7 @@ class Kernel:
         """Begin anew, once what runs has ended."""
         async with self._turn:
             before = self._session
-            self._session = self._runtime.session(self._grant, folders=self._folders).with_packages_of(before)
+            self._session = self._runtime.session(self._grant).with_packages_of(before)
             self._prepared = False
             await before.close()
 

@@ -93,9 +93,10 @@ async def serve_profile(  # noqa: PLR0913  what the command line gives
                 serving=True,
                 progress=progress,
                 network=network,
+                folders=folders,
             )
         )
         await app.prove()
         await app.added_servers.expect(before)
-        tools = IpyboxTools(app, eliciting.bindings, of_servers[approve], workspace, folders)
+        tools = IpyboxTools(app, eliciting.bindings, of_servers[approve], workspace)
         await serve_tools(tools, wire)

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from moonpool.ipybox.mcp_server.registration import AddsServers
     from moonpool.ipybox.mcp_server.workspace import Workspace
     from moonpool.pipeline.approval import Approver
-    from moonpool.sandboxes.host_folders import HostFolders
     from moonpool.server.mcp.client_requests import Bindings
     from moonpool.server.mcp.connection_calls import Caller
 
@@ -69,15 +68,14 @@ class IpyboxTools:
         bindings: Bindings,
         registrar: Approver,
         workspace: Workspace,
-        folders: HostFolders,
     ) -> None:
-        """`registrar` answers whether a server may be registered. `folders` are those of the workspace."""
+        """`registrar` answers whether a server may be registered. Sessions of `app` have the workspace."""
         self._bindings = bindings
         self._grant = bindings.caller_grant(app.caller_grant)
         settings = app.settings
         self._asked = LiveApprovals(registrar, expiry_s=settings.approval_expiry_s, tenant_id=app.tenant_id)
         self._calls = ConnectionCalls(app, bindings, self._waiting)
-        self._kernel = Kernel(app.runtime, self._grant, workspace, folders, ipython=settings.environment == "data")
+        self._kernel = Kernel(app.runtime, self._grant, workspace, ipython=settings.environment == "data")
         self._registration = Registration(
             root=workspace.packages,
             variables=workspace.variables,
