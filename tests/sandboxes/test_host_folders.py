@@ -43,6 +43,14 @@ def folder() -> Generator[Path]:
         yield Path(made) / "work"
 
 
+@pytest.fixture
+def closed_umask() -> Generator[None]:
+    """Of a cautious administrator."""
+    before = os.umask(0o77)
+    yield
+    os.umask(before)
+
+
 @asynccontextmanager
 async def opened(backend: Backend, image: ImageSpec, folders: HostFolders) -> AsyncGenerator[Probe]:
     with anyio.fail_after(60):
@@ -88,11 +96,17 @@ result = {
 )
 
 
+@pytest.mark.usefixtures("closed_umask")
 async def test_code_works_in_a_folder_as_its_owner(
     real_backend: Backend, image: ImageSpec, folder: Path, tmp_path: Path
 ) -> None:
     (folder / "a.txt").write_text("of the host", encoding="utf-8")
     (tmp_path / "m.py").write_text("x = 1", encoding="utf-8")
+    owner = (os.geteuid(), os.getegid())
+    if os.geteuid() == 0:  # also one of an ordinary user, below folders that only root enters
+        owner = (12345, 54321)
+        for path in (folder, folder / "a.txt"):
+            os.chown(path, *owner)
     folders = shown(folder, imports=[tmp_path])
     async with opened(real_backend, image, folders) as probe:
         run = await probe.run(WORKS.replace("IMPORTS", repr(str(tmp_path))))
@@ -110,7 +124,7 @@ async def test_code_works_in_a_folder_as_its_owner(
     }
     assert (folder / "sub/c").read_text(encoding="utf-8") == "by code"
     made = (folder / "new.txt").stat()
-    assert (made.st_uid, made.st_gid) == (os.geteuid(), os.getegid())
+    assert (made.st_uid, made.st_gid) == owner
 
 
 ATTACKS = (
@@ -158,6 +172,7 @@ async def test_code_reaches_nothing_through_a_folder(real_backend: Backend, imag
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="without root no folder is copied")
 @pytest.mark.parametrize("real_backend", ["bubblewrap"], indirect=True)
+@pytest.mark.usefixtures("closed_umask")
 async def test_nor_through_the_copy_of_one(
     real_backend: Backend, image: ImageSpec, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

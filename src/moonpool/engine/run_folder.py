@@ -47,7 +47,8 @@ def _make(parent: Path) -> tuple[Path, int]:
     with _locked(parent):
         _remove_abandoned(parent)
         folder = parent / secrets.token_hex(8)
-        folder.mkdir(mode=0o755)
+        folder.mkdir(mode=0o700)
+        folder.chmod(0o755)  # whatever the umask is
         lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
     return folder, lock

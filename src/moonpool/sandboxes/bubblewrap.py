@@ -298,7 +298,7 @@ class BubblewrapBackend:
 
 
 async def _undo(rest: Coroutine[object, object, None], copies: FolderCopies | None) -> None:
-    if copies:
+    if copies is not None:
         await asyncio.to_thread(copies.remove)
     await rest
 

@@ -90,6 +90,7 @@ def bind_folders(
         elif mounts is not None:
             place = mounts / str(number)
             place.mkdir(parents=True, exist_ok=True)
+            mounts.chmod(0o711)  # whatever the umask is
             for_reaper.append([str(fd), str(place), "rw" if folder.writable else "ro"])
         arguments += ["--bind" if folder.writable else "--ro-bind", str(place), str(at), *_made(folder.path)]
         row = {"at": str(at), "path": str(folder.path), "dev": found.st_dev, "ino": found.st_ino}

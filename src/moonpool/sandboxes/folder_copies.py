@@ -104,6 +104,7 @@ class FolderCopies:
         """Copy a folder that is opened as `fd`, and where the copy is. Raises FolderError, OSError."""
         if not self._copies:
             self.place.mkdir(parents=True)
+            self.place.parent.chmod(0o711)
             os.chown(self.place, self._uid, self._uid)
             self.place.chmod(0o700)
         space = os.statvfs(self.place)
@@ -137,7 +138,8 @@ class FolderCopies:
         """Remove the copies, however deep code made them."""
         with self._turn:
             self._copies.clear()
-            remove_tree(self.place)
+            if self.place.exists():
+                remove_tree(self.place)
 
 
 def _told(copy: _Copy) -> FolderNews:

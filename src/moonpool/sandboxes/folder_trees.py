@@ -178,9 +178,7 @@ def make_folder(root: int, path: str, above: int, mode: int, owner: tuple[int, i
     if is_new:
         os.mkdir(path.rpartition("/")[2], 0o700, dir_fd=above)
     with opened(open_beneath(root, path, FOLDER)) as made:
-        if is_new:
-            os.fchown(made, *owner)
-        os.fchmod(made, mode)
+        _give(made, owner if is_new else None, mode)
 
 
 def fill(made: int, source: int, owner: tuple[int, int]) -> Entry:
@@ -194,10 +192,18 @@ def fill(made: int, source: int, owner: tuple[int, int]) -> Entry:
         view = memoryview(chunk)
         while view:
             view = view[os.write(made, view) :]
-    os.fchown(made, *owner)
-    os.fchmod(made, found.st_mode & 0o777)
+    _give(made, owner, found.st_mode & 0o777)
     os.utime(made, ns=(found.st_atime_ns, found.st_mtime_ns))
     return entry_of(found, -1, "")
+
+
+def _give(fd: int, owner: tuple[int, int] | None, mode: int) -> None:
+    """Set owner and mode, as far as the file system has them: FAT and some file systems of other machines do not."""
+    found = os.fstat(fd)
+    if owner is not None and (found.st_uid, found.st_gid) != owner:
+        os.fchown(fd, *owner)
+    with suppress(PermissionError):
+        os.fchmod(fd, mode)
 
 
 def place(folder: int, temporary: str, name: str, expected: Entry | None) -> None:
