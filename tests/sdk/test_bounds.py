@@ -81,12 +81,18 @@ SOON = moonpool.Limits(approval_expiry_s=0.2)
 
 
 async def test_a_function_that_never_answers_refuses_the_call_in_time() -> None:
+    gone = asyncio.Event()
+
     async def never(_: moonpool.ApprovalRequest) -> bool:
-        return await asyncio.get_running_loop().create_future()
+        try:
+            return await asyncio.get_running_loop().create_future()
+        finally:
+            gone.set()
 
     async with moonpool.session(servers=ASKED, approve=never, limits=SOON) as s:
         with anyio.fail_after(60):
             assert [(await s.run(code)).data for code in (CALL, "6 * 7")] == ["ApprovalExpired", 42]
+            await gone.wait()
 
 
 @pytest.mark.slow  # the test above is quick
