@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -15,6 +16,7 @@ import moonpool
 from apps import DATA, fixture_server
 from from_ipybox.processes import processes_with
 from moonpool.ipybox import CodeExecutionError, CodeExecutor, ToolServer, generate_mcp_sources
+from moonpool.ipybox.mcp_apigen import write_package
 from moonpool.ipybox.utils import arun
 
 pytestmark = pytest.mark.anyio
@@ -58,6 +60,28 @@ async def test_a_package_is_replaced_when_the_new_one_is_complete(tmp_path: Path
     assert [path.name for path in root.iterdir()] == ["echo"]
 
 
+async def test_links_that_code_makes_meanwhile_are_not_written_through(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, tree = project / "kept", project / "tree/mcptools/echo"
+    tree.mkdir(parents=True)
+    kept.write_text("kept", encoding="utf-8")
+    (tree / "text.py").write_text("x = 1", encoding="utf-8")
+    original = os.open
+
+    def opened(path: Any, flags: int, *given: Any, **options: Any) -> int:
+        if path == "_client.py":  # the last moment
+            (next((project / "mcptools").glob(".echo-*")) / path).symlink_to(kept)
+        return original(path, flags, *given, **options)
+
+    monkeypatch.setattr(os, "open", opened)
+    snapshot: Any = SimpleNamespace(tree=project / "tree")
+    with pytest.raises(moonpool.InputError, match="cannot be written"):
+        write_package(snapshot, "echo", SERVER, project / "mcptools")
+    assert kept.read_text(encoding="utf-8") == "kept"
+    assert list((project / "mcptools").iterdir()) == []
+
+
 USED_OUTSIDE = """
 import asyncio, sys
 from mcptools.echo import fail
@@ -69,6 +93,7 @@ print(type(Params(text="abc")).__mro__[1].__name__, Params(text="abc").model_dum
 print(asyncio.run(say(Text(text="é"))) if "async" in sys.argv else say(Text(text="é")))
 from mcptools.echo.text import upper
 print(upper("parsed"))
+from mcptools.other import text as another  # a second package in one process
 try:
     fail.run()
 except ToolRunnerError as error:
@@ -83,6 +108,7 @@ async def test_a_package_imports_outside_a_sandbox_and_calls_a_tool_server(proje
     parser.write_text("def upper(text): return text.upper()\n", encoding="utf-8")
     await generate_mcp_sources("echo", SERVER, project / "mcptools")
     await generate_mcp_sources("echo", SERVER, project / "mcptools")  # again
+    await generate_mcp_sources("other", SERVER, project / "mcptools")
     async with ToolServer(port=0) as server:
         environ = {**os.environ, "TOOL_SERVER_PORT": str(server.port), "PYTHONPATH": str(project)}
         told = await anyio.run_process([sys.executable, "-c", USED_OUTSIDE], env=environ)

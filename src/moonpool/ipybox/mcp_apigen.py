@@ -14,6 +14,7 @@ from moonpool.core.errors import ConfigError, InputError
 from moonpool.core.naming import name_server_modules
 from moonpool.ipybox.options import with_env_file
 from moonpool.ipybox.registered_servers import register
+from moonpool.sandboxes.host_folders import link_of_code
 from moonpool.sdk.hosted_session import EventTypes, HostedSession, in_a_thread
 from moonpool.sdk.options import SessionOptions
 from moonpool.sdk.session_handle import SessionHandle
@@ -32,7 +33,7 @@ _CLIENT: Final = """\
 
 import sys
 
-if "moonpool_guest.toolcalls" in sys.modules:
+if "moonpool_guest.python.kernel" in sys.modules:
     from client.mcp_client import Model, ToolRunnerError, alias, extension, pack, run_tool, run_tool_sync
 else:
     from moonpool.ipybox.generated import Model, ToolRunnerError, alias, extension, pack, run_tool, run_tool_sync
@@ -94,16 +95,13 @@ def write_package(
 
     Raises InputError. Blocking.
     """
-    if root.is_symlink():  # by code in a sandbox, perhaps
-        raise InputError(f"{root} is a link; name the folder that it leads to")
+    if root.is_symlink() or link_of_code(root) is not None:
+        raise InputError(f"{root} is a link, or leads through one that code may have made; name the folder itself")
     target, own = root / name, secrets.token_hex(8)
     building, before = root / f".{name}-{own}", root / f".{name}-{own}-before"
     try:
         root.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(snapshot.tree / "mcptools" / name, building)
-        for module in building.glob("*.py"):
-            module.write_text(_outside(module.read_text(encoding="utf-8"), async_api=async_api), encoding="utf-8")
-        (building / "_client.py").write_text(_CLIENT, encoding="utf-8")
+        _write_modules(building, snapshot.tree / "mcptools" / name, async_api=async_api)
         register(root, name, params, os.environ, async_api=async_api)
         with suppress(FileNotFoundError):
             target.rename(before)  # a symlink itself, not what it leads to
@@ -118,6 +116,23 @@ def write_package(
             before.unlink()
         else:
             shutil.rmtree(before, ignore_errors=True)
+
+
+def _write_modules(building: Path, tree: Path, *, async_api: bool) -> None:
+    """SECURITY: code may have leave to write there, and put links in place of what is being made: none is followed."""
+    building.mkdir()
+    folder = os.open(building, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        texts = {path.name: path.read_text(encoding="utf-8") for path in tree.glob("*.py")}
+        modules = {name: _outside(text, async_api=async_api) for name, text in texts.items()}
+        for name, text in {**modules, "_client.py": _CLIENT}.items():
+            fd = os.open(
+                name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666, dir_fd=folder
+            )
+            with os.fdopen(fd, "w", encoding="utf-8") as file:
+                file.write(text)
+    finally:
+        os.close(folder)
 
 
 def _outside(module: str, *, async_api: bool) -> str:
