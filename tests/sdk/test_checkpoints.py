@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -12,7 +10,6 @@ import pytest
 
 import moonpool
 from apps import fixture_server
-from moonpool.sdk.hosted_session import HostedSession
 
 if TYPE_CHECKING:
     from sdk.faces import Face
@@ -186,27 +183,6 @@ async def test_undo_waits_for_what_runs_and_is_given_up_with_its_caller() -> Non
             await stream.aclose()
             await later
             assert (await s.run("x")).data == 1
-
-
-async def test_a_fork_whose_caller_has_gone_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    original, made, waits = HostedSession.fork, list[HostedSession](), threading.Event()
-
-    async def fork(hosted: HostedSession) -> HostedSession:
-        made.append(await original(hosted))
-        waits.set()
-        with suppress(asyncio.CancelledError):
-            await asyncio.Event().wait()
-        return made[0]
-
-    monkeypatch.setattr(HostedSession, "fork", fork)
-    async with moonpool.session(checkpoints=True) as s:
-        with anyio.fail_after(60):
-            forking = asyncio.ensure_future(s.fork())
-            await asyncio.to_thread(waits.wait)
-            forking.cancel()
-            await asyncio.wait({forking})
-        assert forking.cancelled()
-        assert made[0].close not in made[0].thread.closers
 
 
 async def test_a_session_without_checkpoints_says_how_to_have_some() -> None:
