@@ -193,8 +193,18 @@ class Session:
 
     def fork(self) -> Session:
         """Another session that begins with the state of this one; see `moonpool.Session.fork`."""
-        forked = self._handle.call(HostedSession.fork).result()
-        return Session(self._options, handle=self._handle.forked(forked))
+        made: list[HostedSession] = []
+
+        async def fork(hosted: HostedSession) -> None:
+            made.append(await hosted.fork())
+
+        try:
+            self._handle.call(fork).result()
+        except BaseException:  # interrupted, perhaps when the work was done
+            for forked in made:
+                forked.thread.call(forked.close).result()
+            raise
+        return Session(self._options, handle=self._handle.forked(made[0]))
 
     def close(self) -> None:
         """End the session and what runs in it. Closing twice is fine."""

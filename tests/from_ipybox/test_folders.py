@@ -79,6 +79,7 @@ async def test_pictures_do_not_follow_a_link_that_code_made(project: Path) -> No
     assert list(outside.iterdir()) == []
 
 
+@pytest.mark.slow
 async def test_links_that_code_made_lead_to_no_other_folder(project: Path) -> None:
     """Not in a next kernel, which attaches the folders anew, and not in a next program."""
     work, private = project / "work", project / "private"

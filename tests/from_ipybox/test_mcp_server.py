@@ -176,6 +176,7 @@ async def said(tools: IpyboxTools, name: str, failed: bool = True, **arguments: 
 async def test_bad_calls_say_what_is_wrong_and_change_nothing(tmp_path: Path) -> None:
     servers: dict[str, tuple[dict[str, Any], str]] = {
         "a missing variable": ({"command": "x", "env": {"A": "${NOT_SET_HERE}"}}, "NOT_SET_HERE"),
+        "a command that .env decides": ({"command": "${HOME}/x"}, "write the command out"),
         "a stored secret": ({"command": "x", "env": {"A": "${secret:other}"}}, "secret:other"),
         "a file of the host": ({"command": "x", "args": ["${file:/etc/passwd}"]}, "left out"),
         "leave that it gives itself": ({**ECHO, "moonpool": {"allow": ["*"]}}, "must not have 'moonpool'"),

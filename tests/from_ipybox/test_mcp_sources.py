@@ -7,6 +7,7 @@ import json
 import os
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -25,6 +26,7 @@ from moonpool.ipybox import (
     mcp_apigen,
 )
 from moonpool.ipybox.__main__ import main
+from moonpool.ipybox.mcp_apigen import write_package
 from moonpool.ipybox.utils import arun
 
 pytestmark = pytest.mark.anyio
@@ -104,6 +106,28 @@ def test_the_commands_of_mcpygen(
             run(*wrong)
 
 
+async def test_links_that_code_makes_meanwhile_are_not_written_through(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, tree = project / "kept", project / "tree/mcptools/echo"
+    tree.mkdir(parents=True)
+    kept.write_text("kept", encoding="utf-8")
+    (tree / "text.py").write_text("x = 1", encoding="utf-8")
+    original = os.open
+
+    def opened(path: Any, flags: int, *given: Any, **options: Any) -> int:
+        if path == "_client.py":  # the last moment
+            (next((project / "mcptools").glob(".echo-*")) / path).symlink_to(kept)
+        return original(path, flags, *given, **options)
+
+    monkeypatch.setattr(os, "open", opened)
+    snapshot: Any = SimpleNamespace(tree=project / "tree")
+    with pytest.raises(moonpool.InputError, match="cannot be written"):
+        write_package(snapshot, "echo", SERVER, project / "mcptools")
+    assert kept.read_text(encoding="utf-8") == "kept"
+    assert list((project / "mcptools").iterdir()) == []
+
+
 USED_OUTSIDE = """
 import asyncio, sys
 from mcptools.echo import fail
@@ -115,6 +139,7 @@ print(type(Params(text="abc")).__mro__[1].__name__, Params(text="abc").model_dum
 print(asyncio.run(say(Text(text="é"))) if "async" in sys.argv else say(Text(text="é")))
 from mcptools.echo.text import upper
 print(upper("parsed"))
+from mcptools.other import text as another  # a second package in one process
 try:
     fail.run()
 except ToolRunnerError as error:
@@ -129,6 +154,7 @@ async def test_a_package_imports_outside_a_sandbox_and_calls_a_tool_server(proje
     parser.write_text("def upper(text): return text.upper()\n", encoding="utf-8")
     await generate_mcp_sources("echo", SERVER, project / "mcptools")
     await generate_mcp_sources("echo", SERVER, project / "mcptools")  # again
+    await generate_mcp_sources("other", SERVER, project / "mcptools")
     async with ToolServer(port=0) as server:
         environ = {**os.environ, "TOOL_SERVER_PORT": str(server.port), "PYTHONPATH": str(project)}
         told = await anyio.run_process([sys.executable, "-c", USED_OUTSIDE], env=environ)

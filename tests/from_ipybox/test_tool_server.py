@@ -237,6 +237,23 @@ async def test_a_requestor_asks_without_a_call() -> None:
     assert seen == ["any.shell(cmd='ls')", "any.other()"]
 
 
+async def test_an_answer_from_another_loop_is_heard_at_once() -> None:
+    async def respond(_: bool) -> None:
+        pass
+
+    loop = asyncio.get_running_loop()
+    loop.set_debug(True)  # then what only this thread may call says so
+    asked = ApprovalRequest("git", "push", {}, respond)
+    try:
+        with anyio.fail_after(30):
+            answer = asyncio.ensure_future(asked.response())
+            await asyncio.sleep(0)
+            await asyncio.to_thread(lambda: asyncio.run(asked.accept()))
+            assert await answer
+    finally:
+        loop.set_debug(False)
+
+
 async def test_what_is_shown_of_a_call_is_one_line_in_which_names_stay_names() -> None:
     async def respond(_: bool) -> None:
         pass

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from moonpool.sandboxes import folder_space
-from moonpool.sandboxes.host_folders import HostFolders, Surroundings, attached
+from moonpool.sandboxes.host_folders import FolderError, HostFolders, Surroundings, attached
 from sandboxes.test_host_folders import opened
 
 if TYPE_CHECKING:
@@ -75,6 +75,19 @@ async def test_credentials_stay_hidden_beside_guards_below_and_in_the_next_sandb
     async with opened(real_backend, image, shown(folder)) as probe:
         run = await probe.run(f"FILES = {FILES!r}\n{SAID}\nresult = found")
         assert run.result == denied
+
+
+def test_a_link_in_a_folder_that_code_may_write_leads_to_no_other(folder: Path) -> None:
+    work, private = folder / "work", folder / "private"
+    for made in (work, private / "below"):
+        made.mkdir(parents=True)
+    (work / "link").symlink_to(private)
+    around = Surroundings(home=Path("/home/nobody-here"), data=Path("/var/lib/moonpool-not-here"), own_code=())
+    for named in (work / "link", work / "link/below", work / "link/../private", work / "../work/link"):
+        with pytest.raises(FolderError, match="link that code may have made"):
+            attached([work, named], around=around)
+        with pytest.raises(FolderError, match="link that code may have made"):
+            attached([work], imports=[named], around=around)
 
 
 def test_a_file_system_without_room_for_files_is_full(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

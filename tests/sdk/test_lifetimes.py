@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import anyio
@@ -16,6 +16,7 @@ import pytest
 
 import moonpool
 from apps import DATA, fixture_server
+from moonpool.sdk.hosted_session import HostedSession
 from process_tree import alive, descendants_of
 from waiting import wait_until
 
@@ -39,6 +40,27 @@ async def test_cancelling_a_run_interrupts_the_code_and_keeps_its_state() -> Non
             await run
         with anyio.fail_after(60):
             assert (await s.run("time.__name__, 'y' in globals()")).data == ["time", False]
+
+
+async def test_a_fork_whose_caller_has_gone_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    original, made, waits = HostedSession.fork, list[HostedSession](), threading.Event()
+
+    async def fork(hosted: HostedSession) -> HostedSession:
+        made.append(await original(hosted))
+        waits.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.Event().wait()
+        return made[0]
+
+    monkeypatch.setattr(HostedSession, "fork", fork)
+    async with moonpool.session(checkpoints=True) as s:
+        with anyio.fail_after(60):
+            forking = asyncio.ensure_future(s.fork())
+            await asyncio.to_thread(waits.wait)
+            forking.cancel()
+            await asyncio.wait({forking})
+        assert forking.cancelled()
+        assert made[0].close not in made[0].thread.closers
 
 
 async def test_a_session_is_used_from_two_loops_and_from_a_thread() -> None:

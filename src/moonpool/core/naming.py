@@ -105,8 +105,8 @@ def name_files(functions: Mapping[str, str]) -> dict[str, str]:
 
 
 def name_tool_modules(tool_names: Iterable[str]) -> dict[str, str]:
-    """Ipybox's rule: other characters become `_`, then lower case (I-023)."""
-    return allocate(tool_names, str.lower)
+    """Ipybox's rule: other characters become `_`, then lower case (I-023). `_client` is a package's own module."""
+    return allocate(tool_names, str.lower, reserved=frozenset({"_client"}))
 
 
 def name_parameters(wire_names: Iterable[str]) -> dict[str, str]:

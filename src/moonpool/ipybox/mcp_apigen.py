@@ -17,6 +17,7 @@ from moonpool.core.naming import name_server_modules
 from moonpool.ipybox.options import with_env_file
 from moonpool.ipybox.registered_servers import register
 from moonpool.sandboxes.folder_binding import open_without_links
+from moonpool.sandboxes.host_folders import link_of_code
 from moonpool.sdk.hosted_session import EventTypes, HostedSession, in_a_thread
 from moonpool.sdk.options import SessionOptions
 from moonpool.sdk.session_handle import SessionHandle
@@ -35,7 +36,7 @@ _CLIENT: Final = """\
 
 import sys
 
-if "moonpool_guest.toolcalls" in sys.modules:
+if "moonpool_guest.python.kernel" in sys.modules:
     from client.mcp_client import Model, ToolRunnerError, alias, extension, pack, run_tool, run_tool_sync
 else:
     from moonpool.ipybox.generated import Model, ToolRunnerError, alias, extension, pack, run_tool, run_tool_sync
@@ -99,6 +100,8 @@ def write_package(
 
     Raises InputError. Blocking.
     """
+    if link_of_code(root) is not None:
+        raise InputError(f"{root} leads through a link that code may have made; name the folder itself")
     # SECURITY: code in a sandbox may work in this folder meanwhile: from here on no name in it is followed as a link.
     root = root.parent.resolve() / root.name
     try:

@@ -38,9 +38,8 @@ class _Elsewhere(MetaPathFinder):
     ) -> ModuleSpec | None:
         if path is not None or fullname not in _NAMES:
             return None
-        return PathFinder.find_spec(
-            fullname, [one for one in sys.path if not self._code_may_write(Path(one).resolve())]
-        )
+        elsewhere = [one for one in sys.path if not self._code_may_write(Path(one).resolve())]
+        return PathFinder.find_spec(fullname, elsewhere)
 
 
 def guard_late_imports(code_may_write: Callable[[Path], bool]) -> None:

@@ -163,8 +163,18 @@ class Session:
         Both share one sandbox and its limits, run one at a time, and end together when the sandbox does. Raises
         CheckpointError, InputError.
         """
-        forked = await self._handle.call(HostedSession.fork).wait()
-        return Session(self._options, handle=self._handle.forked(forked))
+        made: list[HostedSession] = []
+
+        async def fork(hosted: HostedSession) -> None:
+            made.append(await hosted.fork())
+
+        try:
+            await self._handle.call(fork).wait()
+        except BaseException:  # cancelled, perhaps when the work was done
+            for forked in made:
+                await forked.thread.call(forked.close).wait()
+            raise
+        return Session(self._options, handle=self._handle.forked(made[0]))
 
     async def close(self) -> None:
         """End the session and what runs in it. Closing twice is fine."""

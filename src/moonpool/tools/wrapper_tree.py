@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 TREES_MAX = 64
 NO_REASONS: Final[Mapping[str, str]] = MappingProxyType({})
-_TREE_FORMAT = 4  # increase it if the same manifest renders to different files
+_TREE_FORMAT = 5  # increase it if the same manifest renders to different files
 
 
 def why_missing(server_id: str, reasons: Mapping[str, str]) -> str:

@@ -88,6 +88,8 @@ class Registration:
             raise InputError(str(error)) from None
         if unknown := sorted(params.keys() - _KEYS):
             raise InputError(f"server_params must not have {unknown[0]!r}; use {', '.join(sorted(_KEYS))}")
+        if "${" in str(params.get("command", "")):
+            raise InputError("write the command out: whoever is asked must see what runs, now and at later starts")
         config = parsed(name, params, self.variables)
         if error := config.left_out.get(name):
             raise ConfigError(error.for_guest)

@@ -11,7 +11,7 @@ import asyncio
 import hmac
 from typing import TYPE_CHECKING, Any, Final
 
-from starlette.requests import HTTPConnection, Request
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import JSONResponse
 from starlette.websockets import WebSocket
 
@@ -153,6 +153,8 @@ async def _call_in(request: Request) -> tuple[str, str, JsonObject]:
                     raise _RefusedError(413, f"the body is larger than {BODY_BYTES_MAX} bytes")
     except TimeoutError:
         raise _RefusedError(408, "the body took too long") from None
+    except ClientDisconnect:
+        raise _RefusedError(499, "whoever asked has gone") from None
     given = await asyncio.to_thread(parse_arguments, bytes(body))
     if isinstance(given, str):
         raise _RefusedError(400, given)

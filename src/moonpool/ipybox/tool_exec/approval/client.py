@@ -88,6 +88,14 @@ class ApprovalRequest:
         except BaseException:
             self._answered = False  # nothing was answered
             raise
+        loop = self._decision.get_loop()
+        if loop is asyncio.get_running_loop():
+            self._decide(accepted)
+        else:
+            with suppress(RuntimeError):  # that loop is closed: nobody waits there
+                loop.call_soon_threadsafe(self._decide, accepted)
+
+    def _decide(self, accepted: bool) -> None:
         if not self._decision.done():
             self._decision.set_result(accepted)
 
