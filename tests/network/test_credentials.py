@@ -136,6 +136,11 @@ async def test_requests_that_cannot_be_sent_on_are_answered_and_the_server_sees_
     assert wrong == {}
     assert server.connections == 0
     assert [(done.requests, done.outcome) for done in host.done] == [(0, Outcome.MALFORMED)] * len(REFUSED)
+    noted = [text for meter in host.meters for text in meter.refusals]
+    assert len(noted) == len(REFUSED)
+    assert [
+        text for text in noted if "X-Y" in text or "hello" in text or len(text) > 150
+    ] == []  # nothing that was sent
 
 
 async def test_the_credential_is_taken_out_of_answers_in_every_form(context: ssl.SSLContext) -> None:

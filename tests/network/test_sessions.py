@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
 from apps import DATA
-from cli.console import run_code
+from cli.console import moonpool, run_code
 from moonpool.bootstrap.replays import replay_run
 from moonpool.core.errors import InputError
 from moonpool.engine.code_request import CodeRequest
@@ -175,3 +176,5 @@ def test_what_the_operator_allows_on_the_command_line_is_for_every_session(tmp_p
     refused, proxy = run_code(tmp_path, code, "--allow-network", "a.example").result["data"]
     assert "not among the domains" in refused
     assert proxy == "http://127.0.0.1:3128"
+    shown = moonpool(tmp_path, "audit", "show").stdout.decode()
+    assert re.search(r"connection to evil\.example:80, 0 bytes up, 0 down: evil\.example:80 is not among", shown)

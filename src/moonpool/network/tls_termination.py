@@ -139,15 +139,16 @@ class _Forwarding:
         except RefusedError as refusal:
             await self._refuse(guest, refusal)
         except h11.RemoteProtocolError as error:
-            text = f"what was sent to {self._host} is not HTTP/1.1: {error}"
-            await self._refuse(guest, RefusedError(error.error_status_hint, Outcome.MALFORMED, text))
+            text = f"what was sent to {self._host} is not HTTP/1.1"
+            # SECURITY: its text has what was sent, which is for the code alone; what is noted goes on record.
+            await self._refuse(guest, RefusedError(error.error_status_hint, Outcome.MALFORMED, text), f": {error}")
         except GONE:
             self.outcome = Outcome.FAILED
 
-    async def _refuse(self, guest: HttpPeer, refusal: RefusedError) -> None:
+    async def _refuse(self, guest: HttpPeer, refusal: RefusedError, detail: str = "") -> None:
         self.outcome = refusal.outcome
         self._meter.refused(refusal)
-        await guest.refuse(refusal)
+        await guest.refuse(RefusedError(refusal.status, refusal.outcome, refusal.text + detail))
 
     @property
     def _distrusted(self) -> str:
