@@ -7,12 +7,16 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import moonpool
 from apps import DATA, fixture_server
-from moonpool.sandboxes.folder_copies import IdMapProbe
+from moonpool.sandboxes.folder_copies import FolderCopies, IdMapProbe
+
+if TYPE_CHECKING:
+    from moonpool.sandboxes.host_folders import FolderNews
 
 pytestmark = [
     pytest.mark.anyio,
@@ -128,6 +132,24 @@ async def test_a_folder_that_is_moved_away_is_said_and_comes_back(folder: Path) 
         away.rename(folder)
         assert (await s.run("open('a').read()")).data == "1"
     assert names(folder) == ["a"]
+
+
+async def test_an_interrupt_while_the_folder_is_copied_runs_no_code(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synchronise = FolderCopies.synchronise
+    async with moonpool.session(workspace=folder) as s:
+        await s.run("1")
+
+        def interrupted(copies: FolderCopies) -> FolderNews:
+            s.interrupt()
+            return synchronise(copies)
+
+        monkeypatch.setattr(FolderCopies, "synchronise", interrupted)
+        ran = await s.run("open('ran', 'w').close()")
+        monkeypatch.undo()
+    assert ran.error is not None
+    assert (ran.error.type, names(folder)) == ("Cancelled", [])
 
 
 ON_OVERLAY = """

@@ -14,7 +14,7 @@ import asyncio
 import logging
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from moonpool.core.envelope import Envelope, ExecutionError
 from moonpool.core.languages import PYTHON
@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     Recover = Callable[["Run"], Awaitable[Undone | None]]
 
 
+_T = TypeVar("_T")
 _log = logging.getLogger(__name__)
 NAME_CHARS_MAX: Final = 1000
 _FRESH: Final = SandboxHistory()
@@ -115,10 +116,8 @@ class Run:
     def _plan_id(self) -> str:
         return self._watch.plan.plan_id if self._watch is not None else ""
 
-    async def opening(
-        self, ready: Coroutine[object, object, tuple[Sandbox, ToolSnapshot]]
-    ) -> tuple[Sandbox, ToolSnapshot]:
-        """Wait until the sandbox is ready; raises InterruptedRunError when `interrupt` is called meanwhile."""
+    async def opening(self, ready: Coroutine[object, object, _T]) -> _T:
+        """Wait until all is ready for the code; raises InterruptedRunError when `interrupt` is called meanwhile."""
         self._opening = task = asyncio.current_task()
         assert task is not None
         before = task.cancelling()

@@ -475,7 +475,8 @@ class Session:
         if self._branch is not None:
             await self._branch.enter(ready[0])
             await self._branch.keep(ready[0])
-        run.folder_remark = await _same_folders(ready[0])
+        if self._sandbox_spec.folders is not None:
+            run.folder_remark = await run.opening(_same_folders(ready[0]))
         return ready
 
     # --- checkpoints
