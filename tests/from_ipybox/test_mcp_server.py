@@ -22,6 +22,7 @@ from mcp import Client, StdioServerParameters
 
 from apps import DATA, SERVERS, open_app
 from commands.process import SCRIPT
+from from_ipybox.test_folders import PICTURE
 from moonpool.cli.log_lines import log_from
 from moonpool.cli.mcp import mcp
 from moonpool.core.calls import ApprovalState
@@ -277,7 +278,11 @@ async def test_code_works_in_the_workspace_and_reaches_nothing_else(tmp_path: Pa
         first, second = told_by.splitlines()
         assert first == "seen False Permission denied"
         assert second == "['Read-only file system', 'Device or resource busy', 'Device or resource busy', True]"
-        assert (work / "images").is_symlink()  # made by code; no picture is written through it
+        told_by = await said(tools, "execute_ipython_cell", code=f"print('before')\n{PICTURE}")
+        assert told_by == "before\n\nThe images cannot be saved in images/: Too many levels of symbolic links"
+        (work / "images").unlink()
+        assert "- [" in await said(tools, "execute_ipython_cell", False, code=PICTURE)
+        assert [path.read_bytes()[:4] for path in (work / "images").iterdir()] == [b"\x89PNG"]
         (work / "mcptools").rmdir()
         await said(tools, "reset", False)
         assert await said(tools, "execute_ipython_cell", False, code="print(gentools_seen := 1)") == "1"

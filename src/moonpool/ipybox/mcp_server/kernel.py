@@ -115,7 +115,11 @@ class Kernel:
             return CellText(text="\n".join(filter(None, parts)), failed=True)
         text = (printed + shown_text(result)).strip()
         pictures = [(one.mime, one.data) for one in envelope.pictures]
-        paths = await asyncio.to_thread(save_pictures, self._workspace.root / "images", pictures)
+        try:
+            paths = await asyncio.to_thread(save_pictures, self._workspace.root / "images", pictures)
+        except OSError as error:  # code may have put something else there
+            why = f"The images cannot be saved in images/: {error.strerror}"
+            return CellText(text=f"{text}\n\n{why}".strip(), failed=True)
         if paths:
             text += "\n\nGenerated images:\n\n" + "".join(f"- [{path.stem}]({path})\n" for path in paths)
         return CellText(text=text, failed=False)
