@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,8 +40,13 @@ def _index(folder: Path) -> Generator[tuple[str, list[str]]]:
     index.add("guest", files={"moonpool_guest/python/kernel.py": ""})
     index.add("wrapper", files={"servers/__init__.py": ""})
     index.add("thief", files={"good.py": "version = 'stolen'"})
+    index.add("folder", files={"good.py/x.py": ""})
     index.add("needer", requires=["denied"])
     index.add("denied")
+    index.add("liar")
+    digest = hashlib.sha256(next((folder / "simple" / "good").glob("*1.0*.whl")).read_bytes()).hexdigest()
+    page = folder / "simple" / "liar" / "index.html"
+    page.write_text(page.read_text().replace('.whl"', f'.whl#sha256={digest}"'))
     with index.served() as served:
         yield served
 
@@ -66,6 +72,8 @@ REFUSED = {
     "guest": "package_refused",
     "wrapper": "package_refused",
     "thief": "package_refused",  # of what is there already
+    "folder": "package_refused",  # where there is a file already
+    "liar": "package_refused",  # its digest is that of what is there already
 }
 
 

@@ -34,7 +34,7 @@ from moonpool.sandboxes.shielding import finish
 from moonpool.store.private_files import private_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from moonpool.engine.network import GuestNetwork
     from moonpool.engine.packages.fetching import BuildSandbox, BuildSpec, FoundWheel
@@ -146,8 +146,7 @@ class PackageInstaller:
 
     async def _stored(self, build: BuildSandbox, wheels: Sequence[FoundWheel]) -> tuple[StoredWheel, ...]:
         """Those of `wheels` that are not in the store come there first."""
-        store = self._services.store
-        at_hand = [await asyncio.to_thread(store.find, one.sha256) if one.sha256 else None for one in wheels]
+        at_hand = [await asyncio.to_thread(self._at_hand, one) for one in wheels]
         missing = [one for one, there in zip(wheels, at_hand, strict=True) if there is None]
         if missing:
             await build.download(missing)
@@ -156,6 +155,12 @@ class PackageInstaller:
             fetched = [await self._unpacked(build, n, one, Path(folder)) for n, one in enumerate(missing)]
         rest = iter(fetched)
         return tuple(there or next(rest) for there in at_hand)
+
+    def _at_hand(self, wheel: FoundWheel) -> StoredWheel | None:
+        """SECURITY: under the name that was asked for only, as the file itself is judged when it is unpacked."""
+        found = self._services.store.find(wheel.sha256) if wheel.sha256 else None
+        is_it = found is not None and (found.name, found.version) == (canonical_name(wheel.name), wheel.version)
+        return found if is_it else None
 
     async def _unpacked(self, build: BuildSandbox, number: int, wheel: FoundWheel, folder: Path) -> StoredWheel:
         services = self._services
@@ -199,8 +204,24 @@ class PackageInstaller:
                         f"nothing was installed: {owner.name} and {wheel.name} both bring the file {path!r}; "
                         "install one of them"
                     )
+        _check_folders(owners)
         if len(owners) > FILES_MAX:
             raise PackageTooLargeError(
                 f"nothing was installed: the packages of this session would have {len(owners):,} files, and "
                 f"{FILES_MAX:,} are allowed"
             )
+
+
+def _check_folders(files: Iterable[str]) -> None:
+    """Raises PackageRefusedError for a file in the place of a folder."""
+    named, folders = frozenset(files), set[str]()
+    for path in named:
+        above = path.rpartition("/")[0]
+        while above and above not in folders:
+            folders.add(above)
+            above = above.rpartition("/")[0]
+    if clashes := folders & named:
+        raise PackageRefusedError(
+            f"nothing was installed: {min(clashes)!r} is a file in one package and a folder in another one; "
+            "install one of them"
+        )
