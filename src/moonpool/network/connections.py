@@ -55,7 +55,7 @@ class Connection:
 
 @dataclass(slots=True)
 class Places:
-    """How many connections all sessions of a process have open."""
+    """How many allowed connections all sessions of a process have open."""
 
     taken: int = 0
 

@@ -102,6 +102,8 @@ class NetworkProxy:
 
     def __init__(self, network: SessionNetwork, listener: socket.socket) -> None:
         self._network, self._listener = network, listener.dup()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
         self._open: dict[asyncio.Task[None], tuple[Connection, DomainRule | None]] = {}
         self._accepting = asyncio.ensure_future(self._accept())
         network.proxies.add(self)
@@ -125,6 +127,7 @@ class NetworkProxy:
         loop = asyncio.get_running_loop()
         bucket = TokenBucket(rate=_CONNECTIONS_PER_SECOND, burst=_CONNECTIONS_BURST)
         while True:
+            await self._has_room.wait()
             try:
                 accepted, _ = await loop.sock_accept(self._listener)
             except OSError:  # this process has no descriptors left, or the other side has gone already
@@ -139,14 +142,17 @@ class NetworkProxy:
         task = asyncio.ensure_future(self._serve(accepted, connection))
         self._open[task] = connection, None
         self._network.connections += 1
-        self._network.places.taken += 1
+        # SECURITY: each takes a descriptor of this process, also while it says nothing; so many wait to be refused
+        if len(self._open) >= 2 * self._network.limits.connections_max:
+            self._has_room.clear()
 
         def ended(task: asyncio.Task[None]) -> None:
             if connection.outcome is Outcome.OPEN:  # it was given up before it began
                 accepted.close()
-            del self._open[task]
+            _, rule = self._open.pop(task)
+            self._has_room.set()
             self._network.connections -= 1
-            self._network.places.taken -= 1
+            self._network.places.taken -= rule is not None
             if not task.cancelled():
                 task.exception()  # seen
 
@@ -185,7 +191,7 @@ class NetworkProxy:
             connection.host, connection.port = _authority(request.target)
         else:
             connection.host, connection.port, target = _absolute(request.target)
-        if network.connections > limits.connections_max or network.places.taken > limits.all_connections_max:
+        if network.connections > limits.connections_max or network.places.taken >= limits.all_connections_max:
             raise RefusedError(503, Outcome.TOO_MANY, "too many connections are open; close some first")
         rule = self._allowed(connection)
         network.allowance.check()
@@ -193,6 +199,7 @@ class NetworkProxy:
         task = asyncio.current_task()
         assert task is not None
         self._open[task] = connection, rule
+        network.places.taken += 1  # SECURITY: only now: what is not allowed takes no place from other sessions
         await network.record(replace(connection, outcome=Outcome.OPEN))
         connection.was_allowed = True
         async with asyncio.timeout(None) as deadline:
