@@ -60,6 +60,7 @@ REFUSED = {
     b"CONNECT example.com:22 HTTP/1.1\r\nHost: example.com\r\n\r\n": (403, "not_allowed"),
     b"CONNECT 93.184.215.14:443 HTTP/1.1\r\nHost: x\r\n\r\n": (403, "not_allowed"),
     b"CONNECT [::ffff:127.0.0.1]:443 HTTP/1.1\r\nHost: x\r\n\r\n": (403, "not_allowed"),
+    b"CONNECT [2606:4700::1111%x.example.com]:443 HTTP/1.1\r\nHost: x\r\n\r\n": (400, "malformed"),
     b"CONNECT 127.1:443 HTTP/1.1\r\nHost: x\r\n\r\n": (400, "malformed"),
     b"CONNECT 2130706433:443 HTTP/1.1\r\nHost: x\r\n\r\n": (400, "malformed"),
     b"CONNECT b\xc3\xbccher.example:443 HTTP/1.1\r\nHost: x\r\n\r\n": (400, "malformed"),
@@ -82,7 +83,7 @@ REFUSED = {
 
 
 async def test_what_no_rule_allows_is_refused_with_a_reason_and_nothing_is_dialled_or_resolved() -> None:
-    async with proxied(internet := Internet(echo), "example.com") as proxy:
+    async with proxied(internet := Internet(echo), "example.com", "*.example.com") as proxy:
         for number, (request, (status, outcome)) in enumerate(REFUSED.items(), 1):
             assert (await proxy.status(request), request) == (status, request)
             await until(lambda at=number: len(proxy.ended) == at)

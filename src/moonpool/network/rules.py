@@ -187,8 +187,13 @@ def host_name(text: str) -> str | None:
 
 
 def address_literal(text: str) -> str | None:
-    """An IP address in its one form, also from square brackets; None for anything else."""
+    """An IP address in its one form, also from square brackets; None for anything else.
+
+    SECURITY: none with a zone, behind whose `%` any text may stand, such as `.example.com`.
+    """
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    if "%" in bare:
+        return None
     try:
         return str(ipaddress.ip_address(bare))
     except ValueError:
