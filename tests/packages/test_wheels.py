@@ -77,14 +77,15 @@ def test_each_hostile_wheel_is_refused_whole(tmp_path: Path) -> None:
 
 
 def test_damaged_wheels_are_refused(tmp_path: Path) -> None:
-    whole = write_wheel(tmp_path, "evil", files={"evil.py": "x = 1\n" * 1000}).read_bytes()
+    whole = write_wheel(tmp_path, "evil", files={"evil.py": "x = 1\n" * 1000, "ö.py": ""}).read_bytes()
     store, file = WheelStore(tmp_path / "store", 10**9), tmp_path / "damaged.whl"
     # in turn: nothing, no zip, cut off, a flipped byte in the content, sizes and counts at the end that claim too much
     ends = [whole[:-12] + claim + whole[-8:] for claim in (b"\xff\xff\xff\xff", b"\0\0\0\xf0")]
     # another end, which counts for `zipfile` and whose directory may be as large as the file
-    ends.append(
-        whole[:-22] + struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, *[0] * 8) + b"PK\6\7".ljust(20, b"\0") + whole[-22:]
-    )
+    count, size, at = struct.unpack("<4s3H1H2LH", whole[-22:])[4:7]
+    large = struct.pack("<4sQ2H2L4Q", b"PK\6\6", 44, 45, 45, 0, 0, count, count, size, at)
+    ends.append(whole[:-22] + large + struct.pack("<4sLQL", b"PK\6\7", 0, at + size, 1) + whole[-22:])
+    ends.append(whole.replace("ö.py".encode(), b"\xff\xff.py"))  # a name that is no text
     for content in (b"", b"PK", whole[:-100], whole[:60] + b"\xff\xff" + whole[62:], whole + b"tail", *ends):
         file.write_bytes(content)
         with pytest.raises(PackageRefusedError, match="refused"):

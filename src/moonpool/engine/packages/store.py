@@ -77,7 +77,7 @@ class WheelStore:
                 "size": wheel.size,
                 "files": wheel.files,
             }
-            (building / "wheel.json").write_text(json.dumps(stored), encoding="utf-8")
+            (building / "wheel.json").write_text(json.dumps(stored, ensure_ascii=False), encoding="utf-8")
             try:
                 building.rename(self._folder / sha256)
             except OSError:

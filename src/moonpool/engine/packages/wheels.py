@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _END: Final = struct.Struct("<4s4H2LH")  # of a zip file without a comment
 _LARGE_END_BYTES: Final = 20  # of the record before it that names a ZIP64 end
-_DIRECTORY_BYTES_MAX: Final = 32 * 1024**2
+_DIRECTORY_BYTES_MAX: Final = 16 * 1024**2
 _METADATA_BYTES_MAX: Final = 4 * 1024**2
 _HEADERS_CHARS_MAX: Final = 64 * 1024
 _CHUNK_BYTES: Final = 1 << 20
@@ -67,7 +67,15 @@ def unpack_wheel(file: Path, folder: Path, bounds: WheelBounds, *, name: str, ve
         _check_directory(file, bounds.files_max)
         with zipfile.ZipFile(file) as archive:
             return _Unpacking(archive, folder, bounds, name, version).run()
-    except (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ZlibError, struct.error) as error:
+    except (
+        zipfile.BadZipFile,
+        NotImplementedError,
+        RuntimeError,
+        EOFError,
+        ZlibError,
+        struct.error,
+        ValueError,
+    ) as error:
         raise _refused(name, "", f"it is damaged ({error})") from None
 
 
