@@ -143,13 +143,17 @@ def whole() -> str:
     )
 
 
+def write_texts(folder: Path) -> None:
+    """Write `llms.txt` and `llms-full.txt`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "llms.txt").write_text(index(), encoding="utf-8")
+    (folder / "llms-full.txt").write_text(whole(), encoding="utf-8")
+
+
 def main() -> None:
     """Write all three."""
     API_PAGE.write_text(api_page(), encoding="utf-8")
-    target = ROOT / "build" / "docs"
-    target.mkdir(parents=True, exist_ok=True)
-    (target / "llms.txt").write_text(index(), encoding="utf-8")
-    (target / "llms-full.txt").write_text(whole(), encoding="utf-8")
+    write_texts(ROOT / "build" / "docs")
     sys.stdout.write(f"{API_PAGE.relative_to(ROOT)}, build/docs/llms.txt, build/docs/llms-full.txt\n")
 
 

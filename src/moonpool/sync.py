@@ -313,6 +313,11 @@ class NetworkAccess:
         """The domains that may be reached now."""
         return self._session.allowed
 
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Why the newest connections were refused, at most 50, a sentence each that names the domain and what helps."""
+        return self._session.refused
+
     def allow(self, *domains: str, credential: HeaderCredential | None = None) -> None:
         """Allow these too, from now on; see `moonpool.NetworkAccess.allow`."""
         rules = tuple(parse_domain(text, credential) for text in domains)

@@ -24,6 +24,8 @@ from moonpool_wire.folder_names import (
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _MASK_FILE, _MASK_FOLDER = "hidden-file", "hidden-folder"
+_PACKAGES = "site-packages"
+_SET_ID = stat.S_ISUID | stat.S_ISGID  # SECURITY: what is written through a mapping leaves these bits as they are
 
 
 def show(folders: "list[dict[str, Any]]", masks: str) -> None:
@@ -37,6 +39,8 @@ def show(folders: "list[dict[str, Any]]", masks: str) -> None:
         path = folder["path"]
         if not os.path.isdir(path):
             os.makedirs(path, 0o755)  # below a place of the sandbox's own; others are there
+        # SECURITY: what the host mounts below the folder from now on must not appear here, a drive for one.
+        linux.mount("none", folder["at"], None, linux.MS_PRIVATE)
         linux.mount(folder["at"], path, None, linux.MS_BIND)
         linux.unmount(folder["at"])
         found = os.stat(path)
@@ -63,6 +67,7 @@ class _Guards:
         self._root = os.open(path, _FOLDER | os.O_CLOEXEC)
         self._count = self._entries = 0
         self._pinned: set[str] = set()
+        self._venvs: list[str] = []
 
     def set(self, fixed: "list[str]") -> None:
         try:
@@ -95,39 +100,48 @@ class _Guards:
             raise OSError(f"{self._path} holds more than {ENTRIES_MAX:,} files; attach a smaller folder")
         if below and any(name == VENV_MARK for name, _ in entries):
             self._fix(below.rstrip("/"))
-            return []
+            self._venvs.append(below)
         found: list[str] = []
         for name, mode in entries:
             if is_hidden(name):
                 self._hide(below + name, mode)
                 continue
-            if is_read_only(name) and not stat.S_ISLNK(mode):
+            if (is_read_only(name) and not stat.S_ISLNK(mode)) or (stat.S_ISREG(mode) and mode & _SET_ID):
                 self._fix(below + name)
-            if stat.S_ISDIR(mode) and name != ".git":
+            if stat.S_ISDIR(mode) and name != ".git" and not (name == _PACKAGES and self._is_in_venv(below)):
                 found.append(f"{below}{name}/")
         return found
 
+    def _is_in_venv(self, below: str) -> bool:
+        return any(below.startswith(venv) for venv in self._venvs)
+
     def _hide(self, path: str, mode: int) -> None:
+        """SECURITY: what is above is pinned, or code would move it to where the next sandbox does not look."""
         if stat.S_ISLNK(mode):
             target = os.path.realpath(f"{self._path}/{path}")
             if not target.startswith(f"{self._path}/") or not os.path.exists(target):
                 return  # it leads nowhere from here
             path = target[len(self._path) + 1 :]
             mode = os.stat(target).st_mode
+        self._pin_above(path)
         mask = _MASK_FOLDER if stat.S_ISDIR(mode) else _MASK_FILE
         self._mount(f"{self._masks}/{mask}", path)
 
     def _fix(self, path: str) -> None:
         """Make what is there read-only, and let nobody put something else in its place."""
-        above = path.split("/")[:-1]
-        for depth in range(1, len(above) + 1):
-            self._pin("/".join(above[:depth]))
+        self._pin_above(path)
         self._pin(path)
         fd = self._open(path, os.O_PATH | os.O_NOFOLLOW)  # the mount that was just made
         try:
             linux.make_read_only(f"/proc/self/fd/{fd}")
         finally:
             os.close(fd)
+
+    def _pin_above(self, path: str) -> None:
+        """INVARIANT: before a guard, never after it: a mount of a folder onto itself has none of the mounts in it."""
+        above = path.split("/")[:-1]
+        for depth in range(1, len(above) + 1):
+            self._pin("/".join(above[:depth]))
 
     def _pin(self, path: str) -> None:
         """Let what is there not be moved or removed: it becomes a mount of itself."""

@@ -132,7 +132,8 @@ def _uv(order: "dict[str, Any]", *command: str) -> "tuple[int, str]":
         env=variables,
         check=False,
     )
-    return done.returncode, (done.stdout + done.stderr).decode(errors="replace")[-_TEXT_CHARS_MAX:]
+    said = (done.stdout + done.stderr).decode(errors="replace")[-_TEXT_CHARS_MAX:]
+    return done.returncode, said if done.returncode >= 0 else f"the resolver was ended by signal {-done.returncode}"
 
 
 def _write(name: str, lines: "list[str]") -> str:

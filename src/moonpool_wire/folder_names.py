@@ -1,7 +1,7 @@
 """What code may not do in a folder of the host that is attached to its sandbox, by names. Pure; a table.
 
-Names are patterns of `fnmatch`, for files and folders at any depth. They are looked for when the sandbox starts;
-`docs/how-to/folders.md` lists them, and a test compares.
+Names are patterns of `fnmatch`, for files and folders at any depth; those of credentials in upper and lower case. They
+are looked for when the sandbox starts; `docs/how-to/folders.md` lists them, and a test compares.
 """
 
 import re
@@ -9,7 +9,7 @@ from fnmatch import translate
 from typing import Final
 
 HIDDEN: Final = (
-    ".env*", ".ssh", ".aws", ".azure", ".gcloud", ".kube", ".docker", ".gnupg", ".password-store",
+    ".env*", "*.env", ".ssh", ".aws", ".azure", ".gcloud", ".kube", ".docker", ".gnupg", ".password-store",
     ".netrc", "_netrc", ".git-credentials", ".npmrc", ".yarnrc*", ".pypirc", ".pgpass", ".my.cnf", ".htpasswd",
     ".vault-token", ".terraformrc", ".s3cfg", ".boto", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.keystore",
     "*.kdbx", "*.tfstate", "*.tfstate.backup", "id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*",
@@ -18,7 +18,8 @@ HIDDEN: Final = (
 """Credentials: code can neither read nor replace what has such a name."""
 
 READ_ONLY: Final = (
-    ".git", ".vscode", ".idea", ".zed", ".devcontainer", ".claude", ".cursor", ".mcp.json", ".husky", ".githooks",
+    ".git", ".vscode", ".idea", ".zed", ".devcontainer", ".claude", ".cursor", ".codex", ".gemini", ".windsurf",
+    ".kiro", ".opencode", ".mcp.json", ".husky", ".githooks", ".exrc", ".vimrc", ".nvimrc", ".nvim.lua", ".lldbinit",
     ".pre-commit-config.yaml", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc",
     ".zshenv", ".zprofile", ".zlogin", ".inputrc", ".gitconfig", ".pdbrc", ".gdbinit",
 )  # fmt: skip
@@ -36,7 +37,7 @@ ENTRIES_MAX: Final = 200_000
 GUARDS_MAX: Final = 2_000
 """Names from these tables in one folder."""
 
-_HIDDEN = re.compile("|".join(map(translate, HIDDEN)))
+_HIDDEN = re.compile("|".join(map(translate, HIDDEN)), re.IGNORECASE)
 _READ_ONLY: Final = frozenset(READ_ONLY)
 
 

@@ -57,7 +57,7 @@ def test_the_walk_through_of_the_page(data: Path, tmp_path: Path) -> None:
                 run_id = ended.envelope["run_id"]
             if arguments[:2] == ["actions", "save"]:
                 assert "left out, because only that run needed it: result = await run" in ended.stderr
-    assert "from actions.time.meeting import run" in told["moonpool actions save time.meeting --from RUN_ID"]
+    assert "from actions.time.meeting import run" in told["moonpool actions save time.meeting --from last"]
     assert told['moonpool tools search "local time of a place"'].startswith("actions.time.meeting — action: The local ")
     shown = told["moonpool tools show actions.time.meeting"]
     assert 'async def run(place: str, hour: str = \'09:00\') -> str:\n    """The local time' in shown

@@ -204,7 +204,12 @@ def test_what_a_server_logs_is_a_remark_of_the_command_which_waits_for_a_questio
 
 
 @pytest.mark.parametrize(
-    "text", ["\n└─\n" + PROMPT, "\x1b[2K\r" + PROMPT, "\u2028" + PROMPT, " " * 70 + PROMPT, "\u202e" + PROMPT]
+    "text",
+    [
+        f"{before}{PROMPT}"
+        for before in ("\n└─\n", "\x1b[2K\r", "\u2028", " " * 70, "\u202e", "\ud800", "\x9b2K", "y" * 9000)
+    ],
+    ids=lambda text: ascii(text[:9]),
 )
 def test_arguments_cannot_imitate_the_question(text: str) -> None:
     request = ApprovalRequest(

@@ -206,3 +206,13 @@ def test_a_session_whose_journal_was_removed_says_what_to_do_and_that_works(tmp_
     finally:
         moonpool(tmp_path, "session", "close", "s", **home)
         shutil.rmtree(data, ignore_errors=True)
+
+
+@pytest.mark.slow
+def test_a_folder_is_named_relative_to_the_current_one_and_a_session_keeps_it(tmp_path: Path, session: str) -> None:
+    (work := tmp_path / "work").mkdir()
+    for options in ([], ["--session", session]):
+        ended = run_code(tmp_path, "import os\nopen('n', 'a').write('1')\nos.getcwd()", "--workspace", "work", *options)
+        assert ended.result["data"] == str(work)
+    assert run_code(tmp_path, "open('n').read()", "--session", session).result["data"] == "11"
+    assert (work / "n").read_text(encoding="utf-8") == "11"

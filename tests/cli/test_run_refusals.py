@@ -45,6 +45,8 @@ def test_code_that_cannot_be_run_is_refused(tmp_path: Path, content: bytes, expe
         pytest.param(["-c", "1", "--timeout", "nan"], "timeout", id="timeout that is no number"),
         pytest.param(["-c", "1", "--config", "no.json"], "no.json: there is no such file", id="missing config"),
         pytest.param(["-c", "1", "--session", "../x"], "cannot name a session", id="bad session name"),
+        pytest.param(["-c", "1", "--workspace", "/"], "/ cannot be attached: it is the system's own", id="the root"),
+        pytest.param(["-c", "1", "--workspace", "."], "it is a home, or holds one", id="the home"),
         pytest.param(["-c", "1", "--allow-network", "*.com"], "a whole top-level domain", id="too wide a network"),
         pytest.param(
             ["-c", "1", "--allow-network", "a.example", "--dry-run"], "--dry-run is about", id="rehearsed network"

@@ -135,8 +135,13 @@ def test_there_is_no_model_at_a_terminal(tmp_path: Path, config: Path) -> None:
     assert ended.result["data"]["code"] == -1
 
 
-@pytest.mark.parametrize("text", ["\n└─\n" + BEGIN, "\x1b[2K\r" + BEGIN, " " * 70 + BEGIN, "\u202e" + BEGIN])
-def test_a_server_cannot_imitate_the_question(text: str) -> None:
+@pytest.mark.parametrize(
+    "before",
+    ["\n└─\n", "\x1b[2K\r", " " * 70, "\u202e", "\ud800", "\x9b2K", "y" * 9000],
+    ids=lambda text: ascii(text[:9]),
+)
+def test_a_server_cannot_imitate_the_question(before: str) -> None:
+    text = before + BEGIN
     shown = framed_texts("form", [text, *description(text, {"type": "string", "title": text}, required=True)], 80)
     _, head, *lines, foot, end = shown.split("\n")
     assert (head, foot, end) == ("┌─ form", "└─", "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import shutil
@@ -189,11 +190,12 @@ def test_git_is_here_for_the_demo() -> None:
     assert shutil.which("git")
 
 
-def test_the_programs_of_the_page_on_embedding_run(
+def test_the_programs_of_the_pages_on_embedding_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The first as it is, the others in a session of their kind; a person says yes to the call."""
-    blocks = [part.partition("```")[0] for part in read("docs/how-to/embed.md").split("```python\n")[1:]]
+    pages = "\n".join(read(f"docs/how-to/{name}.md") for name in ("embed", "stream-events", "without-async"))
+    blocks = [part.partition("```")[0] for part in pages.split("```python\n")[1:]]
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MOONPOOL_DATA_DIR", str(DATA))
     exec(blocks[0], {})  # noqa: S102  our own page
@@ -213,6 +215,32 @@ def test_the_programs_of_the_page_on_embedding_run(
     assert (round(result.data, 3), shown, event.data) == (1.414, [("stdout", "x\n")], "a")
     exec(blocks[3], {"moonpool": moonpool})  # noqa: S102  our own page
     assert "text='hello\\n'" in capsys.readouterr().out
+
+
+@pytest.mark.slow  # in the environment data; the test above is quick
+@pytest.mark.timeout(200)
+@pytest.mark.anyio
+async def test_the_quickstart_prints_what_it_shows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """All its blocks one after the other, as at the prompt of `python -m asyncio`."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MOONPOOL_DATA_DIR", str(DATA))
+    page = read("docs/tutorial/sdk-quickstart.md")
+    blocks = re.findall(
+        r"<!-- runnable: quickstart -->\n```python\n(.*?)^```\n(?:\n```text\n(.*?)^```)?",
+        page,
+        re.MULTILINE | re.DOTALL,
+    )
+    assert len(blocks) == page.count("```python\n") == 8
+    names: dict[str, Any] = {}
+    for code, shown in blocks:
+        running = eval(compile(code, "quickstart", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)  # noqa: S307  our own page
+        if running is not None:
+            await running
+        assert capsys.readouterr().out == shown
+    assert (tmp_path / "sales.png").read_bytes().startswith(b"\x89PNG")
+    assert "convert_time(" in names["definition"]
 
 
 def test_the_loop_of_the_page_on_correcting_code_runs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import anyio
 import pytest
 
@@ -63,6 +65,28 @@ async def test_patience_is_used_up_over_several_waits() -> None:
         while not gone.is_set():
             with deadline.paused():
                 await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.req("I-040", "X-14")
+async def test_what_was_approved_uses_up_no_patience_however_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, now = asyncio.get_running_loop(), [0.0]
+    monkeypatch.setattr(loop, "time", lambda: now[0])
+    deadline = Deadline(60, lambda: None)
+
+    def wait_10_minutes(*, approved: bool) -> None:
+        with deadline.paused() as pause, deadline.paused():
+            now[0] += 600
+            pause.approved = approved
+
+    for _ in range(10):
+        wait_10_minutes(approved=True)
+    assert deadline.running_s == 0
+    for _ in range(7):
+        wait_10_minutes(approved=False)
+    assert deadline.running_s == 600
+    wait_10_minutes(approved=True)  # what is used up stays so
+    assert deadline.running_s == 1200
+    deadline.cancel()
 
 
 async def test_a_cancelled_deadline_never_expires() -> None:

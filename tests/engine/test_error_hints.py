@@ -67,10 +67,24 @@ PACKAGES = "numpy, pandas, matplotlib, pydantic, IPython"
 
 
 def hint(
-    kind: str, message: str, *, language: str = "python", code: str = "", stderr: str = "", environment: str = "base"
+    kind: str,
+    message: str,
+    *,
+    language: str = "python",
+    code: str = "",
+    stderr: str = "",
+    environment: str = "base",
+    refusals: list[str] | None = None,
 ) -> str:
     """What is added to the error."""
-    scene = ErrorContext(language=language, environment=environment, manifest=MANIFEST, code=code, stderr=stderr)
+    scene = ErrorContext(
+        language=language,
+        environment=environment,
+        manifest=MANIFEST,
+        code=code,
+        stderr=stderr,
+        refusals=refusals,
+    )
     told = with_hint(ExecutionError(type=kind, message=message), scene).message
     assert told.startswith(message.rstrip("."))
     return told[len(message.rstrip(".")) :].removeprefix("; ")
@@ -166,6 +180,34 @@ def test_node_and_bash_are_answered_in_their_own_syntax(
     assert hint(kind, message, language=language, **more) == expected
 
 
+REFUSED = "evil.example:443 is not among the domains that this session may reach; whoever runs the session can allow it"
+BY_PROXY = (
+    "the network of this session is HTTP and HTTPS through the proxy that the variable HTTPS_PROXY names; names are "
+    "resolved and addresses reached by the host alone"
+)
+
+
+@every_row(
+    ("language", "message", "refusals", "expected"),
+    [
+        ("python", "<urlopen error Tunnel connection failed: 403 Forbidden>", [REFUSED], REFUSED),
+        ("python", f"<urlopen error Tunnel connection failed: 403 Moonpool: {REFUSED}>", [REFUSED], ""),
+        ("python", "[SSL: TLSV1_UNRECOGNIZED_NAME] tlsv1 unrecognized name (_ssl.c:1016)", ["other", REFUSED], REFUSED),
+        ("python", "division by zero", [REFUSED], ""),
+        ("python", "[Errno 101] Network is unreachable", [], BY_PROXY),
+        ("python", "<urlopen error [Errno -3] Temporary failure in name resolution>", [], BY_PROXY),
+        ("python", "No module named 'requests'", [], BASE.format(PACKAGES)),
+        ("node", "fetch failed", [REFUSED], REFUSED),
+        ("bash", "exit status 56\ncurl: (56) CONNECT tunnel failed, response 403", [REFUSED], REFUSED),
+    ],
+)
+def test_with_a_network_the_proxys_reason_is_behind_the_clients_error(
+    language: str, message: str, refusals: list[str], expected: str
+) -> None:
+    kind = "ModuleNotFoundError" if "module" in message else "Error"
+    assert hint(kind, message, language=language, refusals=refusals) == expected
+
+
 @every_row(
     ("code", "expected"),
     [
@@ -186,6 +228,12 @@ async def test_node_code_that_awaits_nothing_is_told_so_beside_its_null() -> Non
     async with open_app({"echo": fixture_server("echo.py")}) as app:
         envelope = await run(app, code, language="node")
     assert (envelope.data, envelope.error, envelope.note) == (None, None, PROMISE)
+
+
+def test_a_missing_file_is_sought_in_the_folders_that_are_attached() -> None:
+    scene = ErrorContext(language="python", environment="base", manifest=MANIFEST, code="", stderr="", has_folders=True)
+    error = ExecutionError(type="FileNotFoundError", message="[Errno 2] No such file or directory: 'x'")
+    assert with_hint(error, scene).message.endswith("but for the folders that are attached to it")
 
 
 def test_without_servers_nothing_is_made_up() -> None:

@@ -26,8 +26,9 @@ from moonpool.engine.code_request import CodeRequest
 from moonpool.features.recordings.model import RecordingError
 from moonpool.pipeline.approval import approve
 from moonpool.replay.report import ReplayEnd
-from moonpool.replay.service import ReplayImpossibleError, ReplayRequest
+from moonpool.replay.service import ReplayRequest
 from moonpool.replay.source import load_source
+from moonpool.replay.stage import ReplayImpossibleError
 from moonpool.sandboxes.host_folders import HostFolder, HostFolders
 from moonpool.settings import Settings
 from moonpool.store.journal_reading import read_rows

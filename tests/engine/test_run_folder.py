@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import threading
 from typing import TYPE_CHECKING
@@ -23,6 +24,15 @@ def test_what_a_killed_process_left_is_removed_even_without_its_lock_file(tmp_pa
     (tmp_path / "killed-late" / "lock").touch()
     with run_folder(tmp_path) as folder:
         assert list(tmp_path.iterdir()) == [folder]
+
+
+def test_sandboxes_can_pass_through_it_whatever_the_umask_is(tmp_path: Path) -> None:
+    before = os.umask(0o77)
+    try:
+        with run_folder(tmp_path) as folder:
+            assert folder.stat().st_mode & 0o777 == 0o755
+    finally:
+        os.umask(before)
 
 
 def test_a_data_folder_that_cannot_be_written_is_one_sentence_with_the_remedy(tmp_path: Path) -> None:

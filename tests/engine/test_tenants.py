@@ -9,10 +9,11 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 import anyio.lowlevel
+import msgspec
 import pytest
 
 from apps import fresh_data
-from moonpool.bootstrap import open_engine
+from moonpool.bootstrap import open_engine, open_tenant
 from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import InputError
 from moonpool.core.shares import Level, Shares
@@ -22,6 +23,7 @@ from moonpool.features.approvals.model import Answerer, ApprovalAnswerError, App
 from moonpool.features.approvals.queue_approver import QueueApprover
 from moonpool.features.approvals.table import ApprovalStore
 from moonpool.features.plans.model import PlanError
+from moonpool.network.rules import NetworkRuleError, NetworkRules, parse_domain
 from moonpool.pipeline.approval import ApprovalBounds, LiveApprovals
 from moonpool.policy import Budget, Layer, LayerName, Measure, Rule, Scope, Verdict
 from moonpool.sandboxes.base import SandboxStartError
@@ -222,6 +224,33 @@ async def test_callers_of_a_tenant_have_rules_and_budgets_of_their_own(data: Pat
             outcomes.append(envelope.data[0].get("error", {}).get("type", "ok"))
         assert outcomes == ["ok", "ok", "PolicyDenied", "ok", "PolicyDenied"]
         assert (alice.roles, guest.policy_digest == alice.policy_digest) == (("developer",), False)
+
+
+async def test_what_a_tenant_may_reach_is_its_own_setting_within_one_bound_of_the_process(data: Path) -> None:
+    wanted = NetworkRules((parse_domain("a.b.example"),))
+    async with (
+        open_engine_of_fakes(data, network="none", network_connections_max=4) as engine,
+        AsyncExitStack() as stack,
+    ):
+
+        async def enter(name: str, **settings: Any) -> Tenant:
+            own = msgspec.structs.replace(engine.settings, **settings)
+            tenant = open_tenant(engine, name, config=None, approver=Silent(), settings=own)
+            return await stack.enter_async_context(tenant)
+
+        open_to_all = await enter("any", network="any", network_connections_max=1000)
+        some = await enter("some", network="*.b.example")
+        none = await enter("none")
+        for tenant in (open_to_all, some):
+            session = tenant.runtime.session(tenant.caller_grant, network=wanted)
+            assert session.network.rules == wanted
+            await session.close()
+        with pytest.raises(NetworkRuleError, match="MOONPOOL_NETWORK"):
+            some.runtime.session(some.caller_grant, network=NetworkRules((parse_domain("a.example.org"),)))
+        with pytest.raises(NetworkRuleError, match="MOONPOOL_NETWORK"):
+            none.runtime.session(none.caller_grant, network=wanted)
+        services = {id(one.runtime.network_services) for one in (open_to_all, some, none)}
+        assert (len(services), engine.network_services.places.connections_max) == (1, 32)
 
 
 def test_shares_leave_room_for_other_tenants_and_principals() -> None:

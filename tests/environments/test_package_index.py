@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from moonpool.environments.package_index import parse_pip_config, uv_variables
+from moonpool.environments.package_index import parse_pip_config, read_pip_settings, uv_variables
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,6 +22,15 @@ def test_the_environment_wins_over_the_command_over_global() -> None:
 
 def test_settings_of_other_commands_and_noise_are_ignored() -> None:
     assert parse_pip_config("freeze.timeout='10'\nnonsense\n\nglobal.timeout=60\n") == {"timeout": "60"}
+
+
+def test_a_pip_in_the_current_directory_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "pip").mkdir()
+    for name in ("__init__", "__main__"):
+        (tmp_path / "pip" / f"{name}.py").write_text("open('run by the host', 'w').close()", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    read_pip_settings()
+    assert [path.name for path in tmp_path.iterdir()] == ["pip"]
 
 
 @pytest.mark.parametrize(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 import moonpool
-from moonpool.ipybox import CodeExecutor
+from moonpool.ipybox import CodeExecutionError, CodeExecutor
 from moonpool.ipybox.kernel_mgr.client import KernelClient
 from moonpool.ipybox.kernel_mgr.server import KernelGateway
+from moonpool.ipybox.options import with_env_file
 from moonpool.ipybox.registered_servers import register, registered
 
 if TYPE_CHECKING:
@@ -25,6 +28,7 @@ display(base64.b64decode(
 """
 
 
+@pytest.mark.req("I-036", "I-045", "I-073", "X-04", "X-25")
 async def test_code_is_in_the_directory_of_the_process(project: Path) -> None:
     (project / "own.py").write_text("x = 'imported'", encoding="utf-8")
     (project / ".env").write_text("KEY=1", encoding="utf-8")
@@ -54,6 +58,11 @@ async def test_imports_are_read_only_and_pictures_go_where_they_should(project: 
         assert said.text is not None
         assert said.text.startswith("1 [")
         assert said.text.endswith("Read-only file system")
+        left = await executor.execute("os.mkdir('below'); os.chdir('below'); print('printed')")
+        assert left.text == f"printed\n[ipybox] cwd reset to {work}"
+        with pytest.raises(CodeExecutionError, match="ZeroDivisionError"):
+            await executor.execute("os.chdir('/tmp'); 1/0")
+        assert (await executor.execute("print(os.getcwd())")).text == str(work)
         await executor.execute(f"import os\nos.symlink('/etc', {str(work / 'images')!r})")
         assert (await executor.execute(PICTURE)).images[0].parent == images
 
@@ -68,6 +77,60 @@ async def test_pictures_do_not_follow_a_link_that_code_made(project: Path) -> No
         with pytest.raises(OSError, match="symbolic links"):
             await executor.execute(f"import os\nos.symlink({str(outside)!r}, 'images')\n{PICTURE}")
     assert list(outside.iterdir()) == []
+
+
+async def test_links_that_code_made_lead_to_no_other_folder(project: Path) -> None:
+    """Not in a next kernel, which attaches the folders anew, and not in a next program."""
+    work, private = project / "work", project / "private"
+    for folder in (work / "pictures", work / "lib", private):
+        folder.mkdir(parents=True)
+    env = {"PYTHONPATH": str(work / "lib")}
+    replace = "import os\nfor name in ('pictures', 'lib'):\n    os.rmdir(name)\n    os.symlink(PLACE, name)"
+    async with CodeExecutor(working_dir=work, images_dir=work / "pictures", kernel_env=env) as executor:
+        await executor.execute(replace.replace("PLACE", repr(str(private))))
+        with pytest.raises(moonpool.FolderError, match="link that code may have made"):
+            await executor.reset()
+    for options in ({"kernel_env": env}, {"images_dir": work / "pictures"}):
+        with pytest.raises(moonpool.FolderError, match="link that code may have made"):
+            await CodeExecutor(working_dir=work, **options).start()
+    os.chdir(work)
+    (work / "images").symlink_to(private)
+    async with CodeExecutor() as executor:
+        with pytest.raises(OSError, match="symbolic links"):
+            await executor.execute(PICTURE)
+    assert list(private.iterdir()) == []
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "large"])
+async def test_a_file_env_that_code_made_holds_up_nothing(
+    project: Path, target: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    (project / "large").write_bytes(b"A=1\n" * 100_000)
+    (project / ".env").symlink_to(target)
+    assert "A" not in with_env_file({})
+    assert "the file .env is not used" in caplog.text
+
+
+async def test_what_the_host_imports_late_is_not_what_code_wrote(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "path", ["", str(project), *sys.path])
+    async with CodeExecutor() as executor:
+        await executor.execute("for name in ('this', 'uv', 'own'): open(name + '.py', 'w').write('by_code = True')")
+    for name, by_code in (("this", False), ("uv", False), ("own", True)):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+        found = importlib.util.find_spec(name)
+        assert found is not None
+        assert (found.origin == str(project / f"{name}.py")) is by_code, name
+
+
+async def test_packages_of_the_host_are_read_only(project: Path) -> None:
+    (project / "mcptools/echo").mkdir(parents=True)
+    (project / "mcptools/echo/text.py").write_text("x = 1", encoding="utf-8")
+    async with CodeExecutor() as executor:
+        for code in ("open('mcptools/echo/text.py', 'w')", "import os; os.rename('mcptools', 'away')"):
+            with pytest.raises(CodeExecutionError, match=r"Read-only file system|Device or resource busy"):
+                await executor.execute(code)
 
 
 async def test_a_kernel_of_a_gateway_is_in_its_directory(project: Path) -> None:

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from typing import TYPE_CHECKING
+from uuid import uuid4
 
 import anyio
 import pytest
 
+from apps import fixture_server
+from from_ipybox.processes import processes_with
+from moonpool.ipybox import ApprovalClient, ApprovalRequest, ToolServer, generate_mcp_sources
 from moonpool.ipybox.kernel_mgr.client import ExecutionError, ExecutionResult, KernelClient
 from moonpool.ipybox.kernel_mgr.server import KernelGateway
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
 pytestmark = pytest.mark.anyio
+SERVER = {key: value for key, value in fixture_server("echo.py").items() if key != "moonpool"}
 
 
 async def interrupted(client: KernelClient) -> None:
@@ -45,15 +54,42 @@ async def test_a_client_runs_code_in_a_kernel_of_a_gateway() -> None:
             assert client.kernel_id != first
             with pytest.raises(ExecutionError, match="NameError"):
                 await client.execute("print(x)")
+            mark = f"deaf-{uuid4()}"  # a child that takes no SIGTERM
+            started = (
+                f"import subprocess\np = subprocess.Popen(['bash', '-c', 'trap \"\" TERM; read', '{mark}'], stdin=-1)"
+            )
+            await client.execute(started)
+            assert len(await asyncio.to_thread(processes_with, mark, "cmdline")) == 1
             joined = asyncio.ensure_future(gateway.join())
             await gateway.stop()
             await gateway.stop()
             with anyio.fail_after(10):
                 await joined
+            assert await asyncio.to_thread(processes_with, mark, "cmdline") == set()
             with pytest.raises(RuntimeError, match="Not connected"):
                 await client.execute("1")
     with pytest.raises(ValueError, match="requires approve_shell_cmds"):
         KernelClient(require_shell_escape=True)
+
+
+async def test_a_tool_server_answers_for_tool_calls_of_a_kernel(project: Path) -> None:
+    async def decide(request: ApprovalRequest) -> None:
+        await (request.accept() if request.tool_args == {"text": "fine"} else request.reject())
+
+    def call(text: str) -> str:
+        return f"from mcptools.echo import text\nprint(text.run(text.Params(text={text!r})))"
+
+    async with ToolServer(port=0, approval_required=True) as server, ApprovalClient(decide, port=server.port):
+        env = {"TOOL_SERVER_PORT": str(server.port)}
+        async with KernelGateway(port=4, env=env), KernelClient(port=4) as client:
+            await client.execute("x = 1")
+            await generate_mcp_sources("echo", SERVER, project / "mcptools")
+            assert (await client.execute(f"{call('fine')}\nprint(x)")).text == "fine\n1"
+            with pytest.raises(ExecutionError, match="ApprovalRejected"):
+                await client.execute(call("other"))
+            await server.stop()
+            with pytest.raises(ExecutionError, match="ApprovalRejected"):
+                await client.execute(call("fine"))
 
 
 async def test_gateway_and_client_may_live_in_different_loops_and_threads() -> None:

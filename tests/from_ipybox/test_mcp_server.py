@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
+import os
 import re
 import sys
 import tempfile
@@ -13,20 +15,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import click
 import mcp_types as types
 import pytest
 from mcp import Client, StdioServerParameters
 
 from apps import DATA, SERVERS, open_app
 from commands.process import SCRIPT
+from moonpool.cli.log_lines import log_from
+from moonpool.cli.mcp import mcp
 from moonpool.core.calls import ApprovalState
-from moonpool.core.errors import ConfigError
+from moonpool.core.errors import ConfigError, InputError
 from moonpool.features.approvals.files import opened_approvals
 from moonpool.features.approvals.model import Answerer
 from moonpool.ipybox.mcp_server.definitions import REGISTER
 from moonpool.ipybox.mcp_server.serving import domains_of
 from moonpool.ipybox.mcp_server.tools import IpyboxTools
-from moonpool.ipybox.mcp_server.workspace import Workspace
+from moonpool.ipybox.mcp_server.workspace import Workspace, enter_workspace
 from moonpool.pipeline.approval import AutoApprover, ScriptedApprover
 from moonpool.server.mcp.answers import Answer
 from moonpool.server.mcp.client_requests import Bindings
@@ -90,11 +95,11 @@ async def cell(client: Client, code: str, failed: bool = False, **more: Any) -> 
     return await text(client, "execute_ipython_cell", failed, code=code, **more)
 
 
-@pytest.mark.req("I-080", "I-081", "I-082", "I-083", "I-085", "I-086", "I-089", "I-090", "I-100")
+@pytest.mark.req("I-080", "I-081", "I-082", "I-083", "I-085", "I-086", "I-089", "I-090", "I-100", "X-16")
 @pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
 async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: str) -> None:
-    work = tmp_path / "made" / "work"
-    work.mkdir(parents=True)
+    work = tmp_path / "work"
+    work.mkdir()
     (work / ".env").write_text("WORD=from-the-file\nKERNEL_ENV_TOKEN=kernel\n", encoding="utf-8")
     async with profile(work, mode=mode) as (client, asked):
         listed = (await client.list_tools()).tools
@@ -103,7 +108,7 @@ async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: s
         assert (execute["timeout"]["default"], execute["max_output_chars"]["default"]) == (120, 5000)
 
         # State, also before a server is registered; the kernel has its own variables only
-        assert await cell(client, "import os\nx = 41\nprint('hello')") == "hello"
+        assert await cell(client, "import os\nx = 41\nprint(os.getcwd())") == str(work)
         told = await cell(client, "print(x + 1, os.environ['TOKEN'], 'OUTER' in os.environ, 'WORD' in os.environ)")
         assert told == "42 kernel False False"
 
@@ -112,7 +117,7 @@ async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: s
         assert set(names) == {path.stem for path in (work / "mcptools" / "echo").glob("*.py")} - {"__init__", "_client"}
         assert "${WORD}" in asked[0]
         assert "register the MCP server echo: its command runs on this machine" in asked[0]
-        assert await cell(client, f"{CALL}\nprint(x)") == '{"word": "hello"}\n41'
+        assert await cell(client, f"{CALL}\nprint(x)") == '{"word": "hello"}\n41'  # in the same kernel
         assert "wants to call echo.echo" in asked[1]
 
         # Saved code and an output parser, written on the host while the kernel lives
@@ -141,6 +146,8 @@ async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: s
         long = await cell(client, "print('a' * 4000 + 'b' * 4000)", max_output_chars=1000)
         assert len(long) <= 1000
         assert "characters left out" in long
+        await cell(client, "open('report.txt', 'w').write('made by code')")
+        assert (work / "report.txt").read_text(encoding="utf-8") == "made by code"
 
     # What was registered is there for the next process; nobody is asked again
     async with profile(work, say=yes, mode=mode) as (client, asked):
@@ -152,7 +159,9 @@ async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: s
 async def tools_in(workspace: Path, registrar: Approver, **environ: str) -> AsyncGenerator[IpyboxTools]:
     """The tools of a connection in this process."""
     async with open_app(packages="any") as app:
-        tools = IpyboxTools(app, Bindings(), registrar, Workspace(root=workspace), environ)
+        place = Workspace(root=workspace, variables=environ)
+        app.runtime.folders = place.folders(app.settings, environ)
+        tools = IpyboxTools(app, Bindings(), registrar, place)
         yield tools
         await tools.close()
 
@@ -196,7 +205,7 @@ async def test_bad_calls_say_what_is_wrong_and_change_nothing(tmp_path: Path) ->
         for package in ("git+https://example.org/x.git", "--index-url http://x", "../x", "six @ file:///x"):
             assert "package_specifier_invalid" in await said(tools, "install_package", package_name=package)
         assert await said(tools, "execute_ipython_cell", False, code="print(kept)") == "7"
-        assert not (tmp_path / "mcptools").exists()
+        assert not list((tmp_path / "mcptools").iterdir())
 
 
 async def test_nothing_is_started_that_a_person_did_not_allow(tmp_path: Path) -> None:
@@ -236,22 +245,72 @@ async def test_a_server_that_is_replaced_in_vain_stays_and_its_credential_stays_
         assert "correct-horse" not in str(registrar.requests)
 
 
-async def test_links_and_hidden_files_of_the_workspace_stay_outside(tmp_path: Path) -> None:
-    secret, modules = tmp_path / "secret.py", tmp_path / "gentools"
-    secret.write_text("value = 'secret'", encoding="utf-8")
-    modules.mkdir()
-    (modules / "seen.py").write_text("value = 'seen'", encoding="utf-8")
-    (modules / ".env").write_text("A=b", encoding="utf-8")
-    (modules / "link.py").symlink_to(secret)
-    (modules / "folder").symlink_to(tmp_path)
-    async with tools_in(tmp_path, AutoApprover()) as tools:
-        code = "import os, gentools.seen\nprint(gentools.seen.value, sorted(os.listdir('gentools')))"
-        told_by = await said(tools, "execute_ipython_cell", False, code=code)
-        assert told_by == "seen ['seen.py']"
-        (modules / "seen.py").unlink()
-        assert "ModuleNotFound" in await said(
-            tools, "execute_ipython_cell", code="import gentools.seen as s, gentools.x"
-        )
+IN_THE_FOLDER = """
+import os, gentools.seen
+def attempt(action):
+    try:
+        return action()
+    except OSError as error:
+        return error.strerror
+print(gentools.seen.value, os.path.exists("link"), attempt(lambda: open(".env").read()))
+print([attempt(lambda: change()) for change in (
+    lambda: os.mkdir("mcptools/forgotten"),
+    lambda: os.rename("mcptools", "other"),
+    lambda: os.rmdir("/workspace/mcptools"),
+    lambda: os.path.samefile(os.getcwd(), "/workspace"),
+)])
+os.symlink("/etc", "images")
+"""
+
+
+@pytest.mark.req("X-04", "I-086")
+async def test_code_works_in_the_workspace_and_reaches_nothing_else(tmp_path: Path) -> None:
+    secret, work = tmp_path / "secret", tmp_path / "work"
+    secret.write_text("secret", encoding="utf-8")
+    (work / "gentools").mkdir(parents=True)
+    (work / "gentools" / "seen.py").write_text("value = 'seen'", encoding="utf-8")
+    (work / ".env").write_text("A=b", encoding="utf-8")
+    (work / "link").symlink_to(secret)
+    async with tools_in(work, AutoApprover()) as tools:
+        told_by = await said(tools, "execute_ipython_cell", False, code=IN_THE_FOLDER)
+        first, second = told_by.splitlines()
+        assert first == "seen False Permission denied"
+        assert second == "['Read-only file system', 'Device or resource busy', 'Device or resource busy', True]"
+        assert (work / "images").is_symlink()  # made by code; no picture is written through it
+        (work / "mcptools").rmdir()
+        await said(tools, "reset", False)
+        assert await said(tools, "execute_ipython_cell", False, code="print(gentools_seen := 1)") == "1"
+        assert (work / "mcptools").is_dir()
+
+
+@pytest.mark.req("I-086")
+def test_a_workspace_is_made_and_its_variables_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert enter_workspace(Path(), {}).root == tmp_path
+    place = enter_workspace(Path("made/here"), {"A": "of the process"})
+    assert (place.root, Path.cwd()) == (tmp_path / "made/here", place.root)
+    Path(".env").write_text("A=of the file\nKERNEL_ENV_B=of the kernel\n", encoding="utf-8")
+    again = enter_workspace(place.root, {"A": "of the process"})
+    assert (again.variables["A"], again.kernel_variables) == ("of the process", {"B": "of the kernel"})
+    assert place.kernel_variables == {}
+    Path("mcptools").symlink_to(tmp_path)
+    with pytest.raises(InputError, match="is a link"):
+        again.make_packages()
+    Path("file").touch()
+    with pytest.raises(InputError, match="cannot be used"):
+        enter_workspace(Path("file"), {})
+
+
+@pytest.mark.req("I-086")
+async def test_a_home_is_refused_before_anything_is_served(tmp_path: Path) -> None:
+    command = [str(SCRIPT), "mcp", "--profile", "ipybox"]
+    environ = {**os.environ, "MOONPOOL_DATA_DIR": str(DATA), "MOONPOOL_ENVIRONMENT": "base", "HOME": str(tmp_path)}
+    with anyio.fail_after(60):
+        ended = await anyio.run_process(command, cwd=tmp_path, env=environ, check=False)
+    assert ended.returncode != 0
+    assert b"it is a home" in ended.stderr
+    assert ended.stdout == b""
+    assert not list(tmp_path.iterdir())
 
 
 async def approve_in_the_queue(tool: str) -> str:
@@ -325,13 +384,28 @@ async def test_the_environment_data_has_ipython_and_pictures_come_as_paths(tmp_p
 
 @pytest.mark.req("I-087")
 def test_a_sandbox_configuration_names_domains_or_says_why_not(tmp_path: Path) -> None:
-    path, workspace = tmp_path / "sandbox-config.json", Workspace(root=tmp_path)
+    path, workspace = tmp_path / "sandbox-config.json", Workspace(root=tmp_path, variables={})
     assert domains_of(None, workspace) == domains_of(path, workspace) == ()
     path.write_text(json.dumps({"network": {"allowedDomains": ["example.org"]}}), encoding="utf-8")
     assert domains_of(path, workspace) == ("example.org",)
     path.write_text(json.dumps({"filesystem": {"allowWrite": ["/srv"]}}), encoding="utf-8")
     with pytest.raises(ConfigError, match="cannot grant '/srv'"):
         domains_of(path, workspace)
+
+
+@pytest.mark.req("I-088")
+def test_the_other_options_of_ipybox_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    ports = ["--tool-server-host", "h", "--tool-server-port", "1", "--kernel-gateway-host", "h"]
+    given = [*ports, "--kernel-gateway-port", "2", "--log-level", "DEBUG", "--sandbox"]
+    assert mcp.make_context("mcp", ["--profile", "ipybox", *given]).params["log_level"] == "DEBUG"
+    for wrong in (["--tool-server-port", "x"], ["--log-level", "LOUD"]):
+        with pytest.raises(click.UsageError):
+            mcp.make_context("mcp", ["--profile", "ipybox", *wrong])
+    monkeypatch.setattr(logging, "lastResort", logging.NullHandler(logging.WARNING))
+    monkeypatch.setattr(logging.getLogger("moonpool"), "level", logging.NOTSET)
+    log_from("DEBUG")
+    assert logging.lastResort is not None
+    assert logging.lastResort.level == logging.getLogger("moonpool").level == logging.DEBUG
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import sys
 from pathlib import Path
@@ -14,7 +15,16 @@ import pytest
 import moonpool
 from apps import DATA, fixture_server
 from from_ipybox.processes import processes_with
-from moonpool.ipybox import CodeExecutionError, CodeExecutor, ToolServer, generate_mcp_sources
+from moonpool.ipybox import (
+    ApprovalRequest,
+    CodeExecutionError,
+    CodeExecutionResult,
+    CodeExecutor,
+    ToolServer,
+    generate_mcp_sources,
+    mcp_apigen,
+)
+from moonpool.ipybox.__main__ import main
 from moonpool.ipybox.utils import arun
 
 pytestmark = pytest.mark.anyio
@@ -30,7 +40,7 @@ async def test_arun_calls_in_a_thread() -> None:
     assert await arun(power, 2, exponent=5) == 32
 
 
-@pytest.mark.req("I-009", "I-010", "I-012", "I-023")
+@pytest.mark.req("I-009", "I-010", "I-012")
 async def test_a_package_has_a_module_for_each_tool() -> None:
     made = await generate_mcp_sources("echo", SERVER, Path("mcptools"))
     files = {path.stem for path in Path("mcptools/echo").glob("*.py")} - {"__init__", "_client"}
@@ -56,6 +66,42 @@ async def test_a_package_is_replaced_when_the_new_one_is_complete(tmp_path: Path
     await generate_mcp_sources("echo", SERVER, root)
     assert not (root / "echo" / "stale.py").exists()
     assert [path.name for path in root.iterdir()] == ["echo"]
+
+
+async def test_what_code_does_in_the_folder_meanwhile_leads_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside, root, moved = tmp_path / "outside", tmp_path / "mcptools", tmp_path / "moved"
+    (outside / "echo").mkdir(parents=True)
+    root.symlink_to(outside)
+    with pytest.raises(moonpool.InputError, match="it is a link"):
+        await generate_mcp_sources("echo", SERVER, root)
+    root.unlink()
+
+    def swap(*_: object, **__: object) -> None:  # between writing the package and putting it in its place
+        root.rename(moved)
+        root.symlink_to(outside)
+
+    monkeypatch.setattr(mcp_apigen, "register", swap)
+    await generate_mcp_sources("echo", SERVER, root)
+    assert list(outside.rglob("*")) == [outside / "echo"]
+    assert [path.name for path in moved.iterdir()] == ["echo"]
+
+
+def test_the_commands_of_mcpygen(
+    project: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*arguments: str) -> str:
+        monkeypatch.setattr(sys, "argv", ["moonpool.ipybox", *arguments])
+        main()
+        return capsys.readouterr().out
+
+    given = ["--server-name", "echo", "--root-dir", "mcptools", "--async", "--server-params"]
+    assert "text" in run("apigen", *given, json.dumps(SERVER)).splitlines()
+    assert "async def run(" in (project / "mcptools/echo/text.py").read_text(encoding="utf-8")
+    for wrong in (["apigen", *given, "{"], ["apigen", *given, "{}"], ["toolserver", "--host", "0.0.0.0"]):  # noqa: S104
+        with pytest.raises(SystemExit, match=r"^python -m moonpool\.ipybox: "):
+            run(*wrong)
 
 
 USED_OUTSIDE = """
@@ -147,15 +193,31 @@ print(reached, [name for name in os.environ if name.startswith("OF_")])
         assert (await executor.execute(code)).text == "[True, True] []"
 
 
-@pytest.mark.req("I-025", "I-044")
-async def test_packages_of_the_search_path_are_found_and_new_ones_at_the_next_reset(tmp_path: Path) -> None:
+@pytest.mark.req("I-025", "I-044", "I-081")
+async def test_a_new_package_is_imported_in_the_same_kernel_and_asked_about(tmp_path: Path) -> None:
     code = "from mcptools.echo import text\nprint(text.run(text.Params(text='a')))"
     async with CodeExecutor(kernel_env={"PYTHONPATH": str(tmp_path / "library")}) as executor:
         with pytest.raises(CodeExecutionError, match="no server is configured"):
-            await executor.execute(code)
+            await executor.execute(f"x = 1\n{code}")
         server = {**SERVER, "env": {"OF_THIS_TEST": str(tmp_path)}}
+        await generate_mcp_sources("ruled", {**server, "moonpool": {"deny": ["*"]}}, Path("mcptools"))
+        await generate_mcp_sources("awaited", server, Path("mcptools"), async_api=True)
         await generate_mcp_sources("echo", server, tmp_path / "library" / "mcptools")
+        asked: list[str] = []
+        async for item in executor.stream(f"{code}\nprint(x)"):
+            if isinstance(item, ApprovalRequest):
+                asked.append(str(item))
+                await item.accept()
+            else:
+                assert item == CodeExecutionResult(text="a\n1", images=[])
+        assert asked == ["echo.text(text='a')"]
+        code_of_awaited = "from mcptools.awaited.text import Params, run\nprint(x, await run(Params(text='b')))"
+        assert (await executor.execute(code_of_awaited)).text == "1 b"
+        with pytest.raises(CodeExecutionError, match="has no 'ruled'"):  # its rules are read at a start
+            await executor.execute("import mcptools.ruled.text")
         await executor.reset()
+        with pytest.raises(CodeExecutionError, match="PolicyDenied"):
+            await executor.execute("from mcptools.ruled import text\ntext.run({'text': 'a'})")
         assert (await executor.execute(code)).text == "a"
         before = await asyncio.to_thread(processes_with, str(tmp_path))
         await executor.reset()  # which ends the servers

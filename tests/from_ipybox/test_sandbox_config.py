@@ -80,7 +80,7 @@ def test_what_is_no_settings_file_is_refused(content: bytes, tmp_path: Path) -> 
 
 
 @pytest.mark.anyio
-@pytest.mark.req("I-073", "I-078")
+@pytest.mark.req("I-073", "I-075", "I-078", "X-09")
 async def test_a_domain_of_the_file_reaches_the_proxy_and_no_other_does(project: Path) -> None:
     file = project / "sandbox.json"
     file.write_text(json.dumps({**DEFAULT, **network(allowedDomains=["allowed.example"])}), encoding="utf-8")

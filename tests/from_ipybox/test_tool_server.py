@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import httpx2
 import pytest
+from starlette.websockets import WebSocketDisconnect
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -19,6 +20,7 @@ import moonpool
 from apps import DATA, fixture_server
 from from_ipybox.processes import processes_with
 from moonpool.ipybox import (
+    ApprovalChannel,
     ApprovalClient,
     ApprovalRejectedError,
     ApprovalRequest,
@@ -132,6 +134,7 @@ async def test_each_call_is_asked_about_and_answered_by_its_id() -> None:
         ]
 
 
+@pytest.mark.req("I-066")
 async def test_a_callback_that_raises_or_blocks_loses_nothing(caplog: pytest.LogCaptureFixture) -> None:
     async with served(approval_required=True) as server:
         runner = runner_of(server)
@@ -156,6 +159,47 @@ async def test_a_callback_that_raises_or_blocks_loses_nothing(caplog: pytest.Log
                 await blocked
             await client.disconnect()
     assert "the approval callback failed" in caplog.text
+
+
+class _Silent:
+    """A WebSocket whose client never answers."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.accepted, self.asked_twice, self.closed = asyncio.Event(), asyncio.Event(), asyncio.Event()
+
+    async def accept(self) -> None:
+        self.accepted.set()
+
+    async def send_json(self, data: Any) -> None:
+        self.asked.append(data)
+        if len(self.asked) == 2:
+            self.asked_twice.set()
+
+    async def receive_json(self) -> Any:
+        await self.closed.wait()
+        raise WebSocketDisconnect
+
+    async def close(self) -> None:
+        self.closed.set()
+
+
+@pytest.mark.req("I-062", "I-064")
+async def test_a_channel_that_is_disconnected_fails_all_that_wait() -> None:
+    channel, client = ApprovalChannel(approval_required=True), _Silent()
+    with anyio.fail_after(30):
+        serving = asyncio.ensure_future(channel.connect(client))  # pyright: ignore[reportArgumentType]
+        await client.accepted.wait()
+        waiting = [asyncio.ensure_future(channel.request("s", f"t{number}", {})) for number in range(2)]
+        await client.asked_twice.wait()
+        await channel.disconnect()
+        for one in waiting:
+            with pytest.raises(RuntimeError, match="disconnected"):
+                await one
+        await serving
+        assert not channel.open
+        with pytest.raises(RuntimeError, match="not connected"):
+            await channel.request("s", "t", {})
 
 
 @pytest.mark.req("I-041")
@@ -191,6 +235,16 @@ async def test_a_requestor_asks_without_a_call() -> None:
             with pytest.raises(ApprovalRejectedError, match=r"any\.other rejected"):
                 await asyncio.to_thread(requestor.request_sync, "other", {})
     assert seen == ["any.shell(cmd='ls')", "any.other()"]
+
+
+async def test_what_is_shown_of_a_call_is_one_line_in_which_names_stay_names() -> None:
+    async def respond(_: bool) -> None:
+        pass
+
+    given = {"x='ok')\n\x1b[2Jgit.push(y": 1, "path": "a\u202e"}
+    assert str(ApprovalRequest("git", "status()\n", given, respond)) == (
+        "git.\"status()\\n\"(\"x='ok')\\n\\u001b[2Jgit.push(y\"=1, path='a\\u202e')"
+    )
 
 
 @pytest.mark.req("X-06")
@@ -259,6 +313,13 @@ async def test_a_client_of_one_server() -> None:
         assert await client.run("text", {"text": "a"}) == "a"
         with pytest.raises(Exception, match="it went wrong"):
             await client.run("fail", {})
+        assert (await client.session.list_tools()).tools == await client.list_tools()
+        answer = await client.session.call_tool("length", {"text": "four"})
+        assert (answer.structured_content, answer.is_error) == ({"length": 4}, False)
+        failed = await client.session.call_tool("fail")
+        assert (failed.is_error, "it went wrong" in str(failed.content)) == (True, True)
+    with pytest.raises(RuntimeError, match="not started"):
+        _ = client.session
     with pytest.raises(moonpool.ConfigError, match="nowhere"):
         await MCPClient({"command": "/nowhere/at/all"}).start()
 
@@ -273,6 +334,33 @@ async def test_it_listens_on_loopback_only() -> None:
 # --- strangers
 
 _CALL = {"server_name": "echo", "tool_name": "text", "tool_args": {"text": "a"}}
+
+
+async def test_texts_that_nobody_can_read_are_one_typed_error_or_arrive_as_they_are() -> None:
+    nasty = "\x1b[2J\xa0\u202e\U000e0100"
+    shown: list[str] = []
+
+    async def look(request: ApprovalRequest) -> None:
+        shown.append(str(request))
+        await request.accept()
+
+    async with served(approval_required=True) as server, ApprovalClient(look, port=server.port):
+        runner = runner_of(server)
+        assert await runner.run("echo", {nasty: nasty}) == {nasty: nasty}
+        for arguments in ({"a": "\ud800"}, {"\ud800": 1}, {"a": float("nan")}, {"a": object()}):
+            with pytest.raises(ToolRunnerError, match="cannot be written as JSON"):
+                await runner.run("echo", arguments)
+            with pytest.raises(ToolRunnerError, match="cannot be written as JSON"):
+                await asyncio.to_thread(runner.run_sync, "echo", arguments)
+        access = (await asyncio.to_thread(access_to, "localhost", server.port))[1]
+        headers = {"Authorization": f"Bearer {access.call}"}
+        half = rb'{"server_name": "echo", "tool_name": "echo", "tool_args": {"a": "\ud800"}}'
+        async with httpx2.AsyncClient(trust_env=False, headers=headers) as client:
+            for path in ("run", "approve"):
+                answer = await client.post(f"http://localhost:{server.port}/{path}", content=half)
+                assert "surrogate" in answer.json()["error"]
+        assert await runner.run("text", {"text": "fine"}) == "fine"
+    assert shown == [r"echo.echo(\x1b[2J\xa0\u202e\U000e0100='\x1b[2J\xa0\u202e\U000e0100')", "echo.text(text='fine')"]
 
 
 @pytest.mark.claim("C-APP-3")

@@ -26,7 +26,7 @@ class Site:
 
     async def serve(self, reader: StreamReader, writer: StreamWriter) -> None:
         head = await reader.readuntil(b"\r\n\r\n")
-        page = self.pages.get(head.split(b" ")[1].decode())
+        page = self.pages.get(head.split(b" ")[1].partition(b"?")[0].decode())
         status = b"404 Not Found" if page is None else b"200 OK"
         kind = b"text/html" if page is not None and page.startswith(b"<") else b"application/octet-stream"
         writer.write(

@@ -23,20 +23,21 @@ PUBLIC = "93.184.215.14"
 
 @dataclass
 class Internet:
-    """What the host reaches: every name has a public address, behind which `serve` answers."""
+    """What the host reaches: every name has a public address, behind which `serve` answers; port 80 without TLS."""
 
     serve: Callable[[StreamReader, StreamWriter], Awaitable[None]]
     tls: ssl.SSLContext | None = None
     address: str = PUBLIC
     dialled: list[tuple[str, int]] = field(default_factory=list)
     port: int = 0
+    plain_port: int = 0
 
     async def resolve(self, _host: str, _port: int) -> list[str]:
         return [self.address]
 
     async def dial(self, address: str, port: int) -> tuple[StreamReader, StreamWriter]:
         self.dialled.append((address, port))
-        return await asyncio.open_connection("127.0.0.1", self.port)
+        return await asyncio.open_connection("127.0.0.1", self.plain_port if port == 80 else self.port)
 
     @asynccontextmanager
     async def running(self) -> AsyncGenerator[None]:
@@ -54,12 +55,13 @@ class Internet:
                 open_now.discard(task)
                 writer.close()
 
-        server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=self.tls)
-        self.port = server.sockets[0].getsockname()[1]
+        servers = [await asyncio.start_server(serve, "127.0.0.1", 0, ssl=context) for context in (self.tls, None)]
+        self.port, self.plain_port = (server.sockets[0].getsockname()[1] for server in servers)
         try:
             yield
         finally:
-            server.close()
+            for server in servers:
+                server.close()
             for task in tuple(open_now):
                 task.cancel()
             await asyncio.gather(*open_now, return_exceptions=True)

@@ -7,6 +7,7 @@ import hashlib
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
+import anyio
 import pytest
 
 from apps import open_app
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.bootstrap import Tenant
+    from moonpool.core.envelope import Envelope
     from moonpool.engine.sessions import Session
     from network.tls_hosts import Server
 
@@ -41,7 +43,9 @@ async def _answer(talk: Talk) -> None:
 
 
 @asynccontextmanager
-async def _session(folder: Path, **settings: Any) -> AsyncGenerator[tuple[Session, Tenant, Server, Server]]:
+async def _session(
+    folder: Path, *, checkpoints: bool = False, **settings: Any
+) -> AsyncGenerator[tuple[Session, Tenant, Server, Server]]:
     """A session, its application, the server with a credential and one without."""
     roots = folder / "roots.pem"
     roots.write_bytes(signer().roots)
@@ -61,7 +65,7 @@ async def _session(folder: Path, **settings: Any) -> AsyncGenerator[tuple[Sessio
 
         app.runtime.network_services = NetworkServices(destinations=Destinations(resolve=resolve, dial=dial))
         rules = NetworkRules((parse_domain(HOST, CREDENTIAL), parse_domain(OTHER)))
-        session = app.runtime.session(app.caller_grant, network=rules)
+        session = app.runtime.session(app.caller_grant, network=rules, checkpoints=checkpoints)
         stack.push_async_callback(session.close)
         yield session, app, ours, other
 
@@ -145,8 +149,9 @@ async def test_code_uses_a_credential_that_it_never_has(backend: str, tmp_path: 
         await session.close()
         code = b"import os; result = [name for name in os.listdir('/wrappers') if name.endswith('.pem')]"
         assert (await app.runtime.run(CodeRequest(code=code), app.caller_grant)).data == []
-        for path in app.data.rglob("*"):
-            assert not path.is_file() or SECRET.encode() not in path.read_bytes(), path
+        # by a process of its own: closing a file of SQLite drops all locks that this process has on it
+        search = await anyio.run_process(["grep", "-rlF", SECRET, str(app.data)], check=False)
+        assert (search.returncode, search.stdout, search.stderr) == (1, b"", b"")
 
 
 async def test_a_domain_that_gets_a_credential_later_is_trusted_by_the_next_execution(tmp_path: Path) -> None:
@@ -156,6 +161,106 @@ async def test_a_domain_that_gets_a_credential_later_is_trusted_by_the_next_exec
         session.network.allow((parse_domain(OTHER, CREDENTIAL),))
         assert "[REDACTED:CREDENTIAL]" in (await session.execute(CodeRequest(code=fetch.encode()))).data
         assert ("Authorization", f"Bearer {SECRET}") in other.headers()
+
+
+HOLD = f"""
+import os, socket
+held = socket.create_connection(("127.0.0.1", 3128))
+held.sendall(b"CONNECT {OTHER}:443 HTTP/1.1\\r\\nHost: {OTHER}\\r\\n\\r\\n")
+assert b" 200 " in held.recv(4096)
+"""
+FETCH = PYTHON.partition("bundle =")[0]
+
+
+async def test_a_network_outlives_crashes_undos_and_forks_and_connections_do_not(tmp_path: Path) -> None:
+    async with _session(tmp_path, checkpoints=True) as (session, app, _, __):
+
+        async def run(code: str, at: Session = session) -> Envelope:
+            return await at.execute(CodeRequest(code=code.encode()))
+
+        async def ended(envelope: Envelope, outcomes: set[str]) -> None:
+            """The connections of this execution are on record, and so ended."""
+            await until(lambda: _of(app, envelope) and _of(app, envelope)[-1]["outcome"] != "open")
+            assert {row["outcome"] for row in _of(app, envelope)} == {"open", *outcomes}
+            assert {row["session_id"] for row in _of(app, envelope)} == {session.session_id}
+
+        first = await run(FETCH + f'fetch("https://{HOST}/")')
+        assert "[REDACTED:CREDENTIAL]" in str(first.data)
+        await ended(first, {"done"})
+        died = await run(HOLD + "os._exit(3)")  # its process, not its sandbox
+        assert died.error is not None
+        assert died.error.message.endswith("back as they were before this execution")
+        await ended(died, {"failed"})
+        assert "[REDACTED:CREDENTIAL]" in str((await run(f'fetch("https://{HOST}/")')).data)  # what is back can go on
+
+        held = await run(HOLD)
+        session.network.allow((parse_domain(OTHER, CREDENTIAL),))  # which ends what was open to it without
+        await ended(held, {"closed"})
+        held = await run(HOLD.replace(OTHER, HOST))
+        await session.checkpoints.undo(2)
+        await ended(held, {"failed"})
+        undone = await run(f'fetch("https://{OTHER}/")')  # what was allowed since is not undone, and is trusted
+        assert "[REDACTED:CREDENTIAL]" in str(undone.data)
+
+        fork = await session.checkpoints.fork()
+        try:
+            forked = await run(f'fetch("https://{HOST}/")', fork)
+            assert "[REDACTED:CREDENTIAL]" in str(forked.data)
+            await until(lambda: len(_of(app, forked)) == 2)
+            assert {row["session_id"] for row in _of(app, forked)} == {fork.session_id}
+            fork.network.deny((HOST,))
+            refused = await run(f'fetch("https://{HOST}/")')
+            assert refused.error is not None
+            assert refused.error.message.count("not among the domains") == 1
+        finally:
+            await fork.close()
+        assert "[REDACTED:CREDENTIAL]" in str((await run(f'fetch("https://{OTHER}/")')).data)
+
+
+async def test_an_interrupt_leaves_the_network_and_what_code_leaves_behind_is_of_no_execution(tmp_path: Path) -> None:
+    async with _session(tmp_path) as (session, app, _, __):
+        code = (
+            FETCH
+            + f"""
+import threading
+go, ended = threading.Event(), threading.Event()
+def later():
+    go.wait()
+    fetch("https://{OTHER}/")
+    ended.set()
+threading.Thread(target=later, daemon=True).start()
+print("here", flush=True)
+{HOLD}
+held.recv(1)
+"""
+        )
+        begun = asyncio.Event()
+        running = asyncio.ensure_future(
+            session.execute(CodeRequest(code=code.encode(), observer=lambda *_: begun.set()))
+        )
+        await begun.wait()
+        await until(lambda: any(row["outcome"] == "open" for row in _connections(app, session)))
+        session.interrupt()
+        envelope = await running
+        assert envelope.error is not None
+        assert envelope.error.type == "Cancelled"
+        assert [row["outcome"] for row in _of(app, envelope)] == ["open"]  # the code has it still
+        await session.execute(CodeRequest(code=b"import threading; threading.Timer(0.3, go.set).start()"))
+        await until(lambda: any(row["execution"] == "" for row in _connections(app, session)))
+        waited = await session.execute(CodeRequest(code=b"held.close(); ended.wait(30)"))
+        assert waited.data is True
+        await until(lambda: len(_of(app, envelope)) == 2)
+
+
+def _connections(app: Tenant, session: Session) -> list[dict[str, Any]]:
+    rows = [row.to_json() for row in read_rows(journal_path(app.data), tail=100)]
+    return [row for row in rows if row["kind"] == "connection" and row["session_id"] == session.session_id]
+
+
+def _of(app: Tenant, envelope: Envelope) -> list[dict[str, Any]]:
+    """The connections on record with one execution."""
+    rows = [row.to_json() for row in read_rows(journal_path(app.data), tail=100)]
+    return [row for row in rows if row["kind"] == "connection" and row["execution"] == envelope.run_id]
 
 
 def _ended(app: Tenant, session: Session) -> list[dict[str, Any]]:

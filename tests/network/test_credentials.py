@@ -9,6 +9,7 @@ import logging
 import os
 import re
 import shutil
+import socket
 import ssl
 import sys
 from typing import TYPE_CHECKING, Any
@@ -133,7 +134,7 @@ async def test_requests_that_cannot_be_sent_on_are_answered_and_the_server_sees_
     async with running(echo, context) as server, hosted(to(server)) as host:
         for name, (request, status) in REFUSED.items():
             answer = await host.ask(request)
-            if not answer.startswith(f"HTTP/1.1 {status} ") or "moonpool: " not in answer:
+            if not answer.startswith(f"HTTP/1.1 {status} ") or "Moonpool: " not in answer:
                 wrong[name] = answer[:200]
         await until(lambda: len(host.done) == len(REFUSED))
     assert wrong == {}
@@ -357,10 +358,12 @@ async def test_the_server_must_prove_who_it_is(context: ssl.SSLContext, tmp_path
     for reason, other in contexts.items():
         async with running(echo, other) as server, hosted(to(server)) as host:
             told[reason] = await host.ask(GET)
+            assert host.meters[0].refusals[0] in told[reason].splitlines()[0]  # in the status line, and in the session
         assert server.received == b""
     for reason, answer in told.items():
         assert answer.startswith("HTTP/1.1 502 ")
         assert f"the certificate of {HOST} cannot be verified: {reason}" in answer
+        assert ("MOONPOOL_NETWORK_CA_FILE" in answer) is ("issuer" in reason)
 
     async def refusing(host: str, port: int) -> Any:
         raise RefusedError(403, Outcome.ADDRESS_REFUSED, "10.0.0.1 is a private address")
@@ -394,6 +397,19 @@ async def test_a_client_must_name_the_host_and_trust_the_session(context: ssl.SS
         writer.close()
     assert [(done.requests, done.outcome) for done in host.done] == [(0, Outcome.FAILED)] * 5
     assert server.connections == 0
+
+
+async def test_a_client_that_does_not_trust_the_session_is_told_of(context: ssl.SSLContext) -> None:
+    def connect(port: int) -> None:
+        with socket.create_connection(("127.0.0.1", port), 20) as raw:
+            ssl.create_default_context().wrap_socket(raw, server_hostname=HOST)
+
+    async with running(echo, context) as server, hosted(to(server)) as host:
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await asyncio.to_thread(connect, host.port)
+        await until(lambda: host.done)
+    assert host.done[0].outcome is Outcome.FAILED
+    assert f"stands in for {HOST}; it must read the file that SSL_CERT_FILE names" in host.meters[0].refusals[0]
 
 
 async def test_the_connection_ends_with_the_servers(context: ssl.SSLContext) -> None:

@@ -25,6 +25,9 @@ NOT_PUBLIC = [
     "255.255.255.255", "::", "::1", "::ffff:1.1.1.1", "::ffff:127.0.0.1", "::127.0.0.1", "64:ff9b::a00:1",
     "64:ff9b:1::1", "100::1", "fc00::1", "fd00:ec2::254", "fe80::1", "fe80::1%eth0", "fec0::1", "ff02::1",
     "2001::1", "2001:10::1", "2001:db8::1", "2002:7f00:1::", "3fff::1", "5f00::1", "4000::1",
+    "2606:4700::1111%eth0", "::ffff:0:10.0.0.1", "::ffff:a00:1", "::10.0.0.1", "64:ff9b::1.1.1.1", "2002:a00:1::1",
+    "2001:0:a00:1::", "fec0::a", "10.0.0.1%lo", "010.0.0.1", "10.1", "0x0a000001", "[2606:4700::1111]",
+    "2606:4700::1111.",
 ]  # fmt: skip
 
 
@@ -78,7 +81,12 @@ async def test_an_index_may_be_private_but_no_metadata_service() -> None:
         net = Net([address])
         assert (await _refused(net, allow_private=True)).outcome is Outcome.UNREACHABLE
         assert net.dialled == [address]
-    for address in ("169.254.169.254", "::ffff:169.254.169.254", "fd00:ec2::254", "100.100.100.200", "fe80::1"):
+    metadata = (
+        "169.254.169.254", "169.254.170.2", "100.100.100.200", "192.0.0.192", "168.63.129.16", "fe80::1", "fe80::1%lo",
+        "fd00:ec2::254", "fd00:ec2::23", "fd20:ce::254", "::ffff:169.254.169.254", "::169.254.169.254",
+        "64:ff9b::169.254.169.254", "2002:a9fe:a9fe::1", "::ffff:0:169.254.169.254", "a name",
+    )  # fmt: skip
+    for address in metadata:
         net = Net([address])
         assert (await _refused(net, allow_private=True)).outcome is Outcome.ADDRESS_REFUSED
         assert net.dialled == []

@@ -28,7 +28,9 @@ def test_code_reaches_the_internet_that_is_allowed_and_nothing_inside(tmp_path: 
     data = fresh_data(run_folder() / tmp_path.name)
     command = ["unshare", "--net", "--mount", "--", sys.executable, str(PROGRAM), str(tmp_path)]
     variables = {**os.environ, "MOONPOOL_DATA_DIR": str(data), "PYTHONPATH": str(PROGRAM.parents[1])}
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        command, env=variables, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False
+    )
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)
     assert answer["error"] == ""

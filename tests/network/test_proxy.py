@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from typing import TYPE_CHECKING
+import ssl
+from typing import TYPE_CHECKING, NoReturn
 
 import pytest
 
@@ -114,12 +115,98 @@ async def test_a_tunnel_that_is_no_tls_or_names_another_host_ends_before_a_byte_
         heard.extend(await reader.read(-1))
 
     async with proxied(Internet(listen), "example.com") as proxy:
-        for hello in (client_hello("evil.example"), client_hello(None), b"GET / HTTP/1.1\r\n\r\n", b"SSH-2.0-x\r\n"):
+        for hello in (client_hello("evil.example"), client_hello(None), b"get / HTTP/1.1\r\n\r\n", b"SSH-2.0-x\r\n"):
             assert (await proxy.ask(CONNECT, more=hello)).count(b"\r\n") == 2  # nothing but the 200
         assert await proxy.ask(CONNECT + client_hello("evil.example"))  # sent before it was answered
         await until(lambda: len(proxy.ended) == 5)
         assert {(one.outcome, one.bytes_up) for one in proxy.ended} == {("wrong_name", 0)}
     assert not heard
+
+
+async def test_tls_for_another_name_ends_with_an_alert_and_a_reason_in_the_session() -> None:
+    secret = HeaderCredential("Authorization", "Bearer s3cret-value")
+
+    async with proxied(Internet(echo), "example.com") as proxy:
+        proxy.network.forward = _never
+        for rules in (proxy.network.rules, NetworkRules((parse_domain("example.com", secret),))):
+            proxy.network.change(rules)
+            for name in ("evil.example", None):
+                answer = await proxy.ask(CONNECT, more=client_hello(name))
+                assert answer.partition(b"\r\n\r\n")[2].hex() == "15030300020270"  # fatal, unrecognized_name
+        await until(lambda: len(proxy.ended) == 4)
+        other, unnamed, *again = proxy.network.refusals
+        assert again == [other, unnamed]
+        assert other[1] == (
+            "example.com:443 was not reached: TLS for evil.example; the tunnel is for example.com; "
+            "the code's client must name example.com as the server"
+        )
+        assert [(one.outcome, one.reason) for one in proxy.ended[:2]] == [
+            ("wrong_name", other[1]),
+            ("wrong_name", unnamed[1]),
+        ]
+        broken = ssl.create_default_context()
+        reader, writer = await proxy.connect()
+        writer.write(CONNECT)
+        await reader.readuntil(b"\r\n\r\n")
+        with pytest.raises(ssl.SSLError, match=r"(?i)unrecognized.name"):
+            await writer.start_tls(broken, server_hostname="evil.example")
+        writer.close()
+
+
+async def test_a_refusal_is_heard_by_a_client_that_still_sends() -> None:
+    async with proxied(Internet(echo), "example.com") as proxy:
+        request = b"POST http://evil.example/ HTTP/1.1\r\nHost: x\r\nContent-Length: 9000000\r\n\r\n" + bytes(9_000_000)
+        assert await proxy.status(request) == 403
+
+
+IN_TUNNEL = {
+    b"GET / HTTP/1.1\r\n\r\n": 400,
+    b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n": 421,
+    b"GET / HTTP/1.1\r\nHost: example.com:443\r\n\r\n": 421,
+    b"GET / HTTP/1.1\r\nHost: example.com\r\nHost: evil.example\r\n\r\n": 400,
+    b"GET / HTTP/1.0\r\n\r\n": 421,
+    b"POST / HTTP/1.1\r\nHost: example.com\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n": 400,
+    b"GET / HTTP/1.1\r\nHost: example.com\r\nX: " + b"a" * 20_000 + b"\r\n\r\n": 431,
+}
+
+
+async def test_a_tunnel_may_carry_one_plain_request_for_its_host() -> None:
+    """As undici asks for http:// addresses."""
+    heard = bytearray()
+
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        heard.extend(await reader.readuntil(b"\r\n\r\n"))
+        writer.write(b"HTTP/1.1 200 Fine\r\nContent-Length: 2\r\n\r\nhi")
+        heard.extend(await reader.read(-1))
+
+    async def quiet(reader: StreamReader, _: StreamWriter) -> None:
+        heard.extend(await reader.read(-1))
+
+    connect = b"CONNECT example.com:80 HTTP/1.1\r\nHost: x\r\n\r\n"
+    request = (
+        b"GET /a?b HTTP/1.1\r\nHost: EXAMPLE.com:80\r\nUpgrade: h2c\r\n\r\nGET / HTTP/1.1\r\nHost: evil.example\r\n\r\n"
+    )
+    async with proxied(internet := Internet(quiet), "example.com") as proxy:
+        for asked, status in IN_TUNNEL.items():
+            answer = (await proxy.ask(connect, more=asked)).partition(b"\r\n\r\n")[2]
+            assert answer.startswith(b"HTTP/1.1 %d Moonpool: " % status), asked
+        assert not heard
+        internet.serve = serve
+        for sent, more in ((connect, request), (connect + request, b"")):  # also before it was answered
+            heard.clear()
+            answer = await proxy.ask(sent, more=more)
+            assert answer.partition(b"\r\n\r\n")[2].startswith(b"HTTP/1.1 200 Fine\r\n")
+            assert answer.endswith(b"\r\n\r\nhi")
+            assert bytes(heard) == b"GET /a?b HTTP/1.1\r\nhost: example.com\r\nconnection: close\r\n\r\n"
+        secret = HeaderCredential("Authorization", "Bearer s3cret-value")
+        proxy.network.change(NetworkRules((parse_domain("example.com", secret),)))
+        proxy.network.forward = _never
+        answer = await proxy.ask(connect, more=request)
+        assert b"HTTP/1.1 403 Moonpool: example.com is reached with a credential, so over https only" in answer
+
+
+async def _never(*_: object) -> NoReturn:
+    raise AssertionError("its TLS is ended")
 
 
 async def test_a_plain_request_is_for_the_host_that_was_allowed_and_hides_no_second_one() -> None:
@@ -245,15 +332,15 @@ async def test_a_domain_with_a_credential_is_never_a_tunnel() -> None:
             return "failed"
 
         proxy.network.forward = forward
-        assert (await proxy.ask(CONNECT + b"early", more=b"tls")).endswith(b"\r\n\r\ntls")
-        assert given == ["example.com", 443, secret, b"early"]
+        assert (await proxy.ask(CONNECT + HELLO, more=b"tls")).endswith(b"\r\n\r\ntls")
+        assert given == ["example.com", 443, secret, HELLO]
         await until(lambda: proxy.ended[-1].outcome == "failed")
         assert (proxy.ended[-1].bytes_up, proxy.ended[-1].address) == (3, PUBLIC)
         assert proxy.ended[-1].with_credential
 
 
 async def test_connections_that_say_nothing_take_few_descriptors_and_no_place_of_other_sessions() -> None:
-    limits, places = NetworkLimits(connections_max=2, all_connections_max=2), Places()
+    limits, places = NetworkLimits(connections_max=2), Places(connections_max=2)
     async with (
         proxied(Internet(echo), "example.com", limits=limits) as silent,
         proxied(Internet(echo), "example.com", limits=limits) as other,
@@ -261,6 +348,7 @@ async def test_connections_that_say_nothing_take_few_descriptors_and_no_place_of
         silent.network.places = other.network.places = places
         held = [await silent.connect() for _ in range(20)]
         await until(lambda: silent.network.connections == 4)
+        assert places.taken == 0
         first, second = await _tunnel(other), await _tunnel(other)
         assert (places.taken, silent.network.connections) == (2, 4)  # the others wait to be accepted
         for _, writer in (*held, first, second):

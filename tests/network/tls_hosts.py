@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
     from pathlib import Path
 
+    from moonpool.network.connections import RefusedError
+
 HOST: Final = "api.example.com"
 SECRET: Final = "canary-0f3e9d/+token"
 CREDENTIAL: Final = HeaderCredential("Authorization", f"Bearer {SECRET}")
@@ -211,6 +213,7 @@ class Counted:
     bytes_up: int = 0
     bytes_down: int = 0
     requests: int = 0
+    refusals: list[str] = field(default_factory=list[str])
 
     def up(self, count: int) -> None:
         self.bytes_up += count
@@ -220,6 +223,9 @@ class Counted:
 
     def used_credential(self) -> None:
         self.requests += 1
+
+    def refused(self, refusal: RefusedError) -> None:
+        self.refusals.append(refusal.text)
 
 
 @dataclass

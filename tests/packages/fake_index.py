@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import html
 import stat
 import threading
 import zipfile
@@ -26,18 +28,24 @@ def write_wheel(
     requires: Sequence[str] = (),
     *,
     says: str = "",
+    info: str = "",
+    record: str = "",
+    tag: str = "py3-none-any",
     extra: Extra | None = None,
 ) -> Path:
-    """A wheel in `folder`. `says`: what it calls itself; `extra` adds entries that no honest tool would write."""
-    info = f"{name}-{version}.dist-info"
+    """A wheel in `folder`. `says`: what it calls itself; `info` names its folder of metadata, `tag` what it is for;
+    `extra` adds entries that no honest tool would write.
+    """
+    info = info or f"{name}-{version}.dist-info"
     needed = "".join(f"Requires-Dist: {one}\n" for one in requires)
+    needed += "Provides-Extra: more\n" if "extra == 'more'" in needed else ""
     members = {
         **({f"{name}.py": f"version = {version!r}\n"} if files is None else files),
         f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {says or name}\nVersion: {version}\n{needed}\nabout\n",
         f"{info}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
-        f"{info}/RECORD": "",
+        f"{info}/RECORD": record,
     }
-    path = folder / f"{name}-{version}-py3-none-any.whl"
+    path = folder / f"{name}-{version}-{tag}.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for member, content in members.items():
             archive.writestr(member, content)
@@ -58,14 +66,29 @@ class Index:
 
     def __init__(self, folder: Path) -> None:
         self._simple = folder / "simple"
-        self._yanked: set[str] = set()
+        self._marks: dict[str, str] = {}
+        self._digests: dict[str, str] = {}
 
-    def add(self, name: str, version: str = "1.0", *, yanked: bool = False, **options: object) -> None:
+    def add(
+        self,
+        name: str,
+        version: str = "1.0",
+        *,
+        yanked: bool = False,
+        python: str = "",
+        digest: str | None = None,
+        **options: object,
+    ) -> None:
+        """`python`: the versions that it is for. `digest` is given instead of its own, none if empty."""
         folder = self._simple / name
         folder.mkdir(parents=True, exist_ok=True)
         path = write_wheel(folder, name, version, **options)  # pyright: ignore[reportArgumentType]
         if yanked:
-            self._yanked.add(path.name)
+            self._marks[path.name] = ' data-yanked="broken"'
+        elif python:
+            self._marks[path.name] = f' data-requires-python="{html.escape(python)}"'
+        digest = hashlib.sha256(path.read_bytes()).hexdigest() if digest is None else digest
+        self._digests[path.name] = f"#sha256={digest}" if digest else ""
         self._list(folder)
 
     def add_source(self, name: str) -> None:
@@ -77,14 +100,21 @@ class Index:
 
     def _list(self, folder: Path) -> None:
         names = sorted(path.name for path in folder.iterdir() if path.suffix != ".html")
-        marks = dict.fromkeys(self._yanked, ' data-yanked="broken"')
-        lines = "".join(f'<a href="{name}"{marks.get(name, "")}>{name}</a>\n' for name in names)
+        lines = "".join(
+            f'<a href="{name}{self._digests.get(name, "")}"{self._marks.get(name, "")}>{name}</a>\n' for name in names
+        )
         (folder / "index.html").write_text(f"<!DOCTYPE html><html><body>{lines}</body></html>", encoding="utf-8")
 
     @contextmanager
-    def served(self, tls: ssl.SSLContext | None = None, wanted: str = "") -> Generator[tuple[str, list[str]]]:
-        """Its address, and the requests that came. `wanted`: the `Authorization` without which it refuses them."""
+    def served(
+        self, tls: ssl.SSLContext | None = None, wanted: str = "", *, silent: str = ""
+    ) -> Generator[tuple[str, list[str]]]:
+        """Its address, and the requests that came. `wanted`: the `Authorization` without which it refuses them.
+
+        A request for an address with `silent` in it is never answered.
+        """
         requests: list[str] = []
+        over = threading.Event()
 
         class Handler(SimpleHTTPRequestHandler):
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002  the name it has there
@@ -93,6 +123,10 @@ class Index:
             def send_head(self) -> Any:
                 if wanted and self.headers.get("Authorization") != wanted:
                     return self.send_error(401)
+                if silent and silent in self.path:
+                    requests.append(self.path)
+                    over.wait()
+                    return None
                 return super().send_head()
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(self._simple.parent)))
@@ -104,6 +138,7 @@ class Index:
             place = "http://127.0.0.1" if tls is None else "https://localhost"
             yield f"{place}:{server.server_address[1]}/simple", requests
         finally:
+            over.set()
             server.shutdown()
             thread.join()
             server.server_close()

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import os
+import subprocess
+import sys
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +16,7 @@ import pytest
 from apps import open_app
 from moonpool.engine.code_request import CodeRequest
 from moonpool.engine.packages.model import PackageError
+from moonpool.network.rules import NetworkRules, parse_domain
 from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
 from network.sites import authority
@@ -26,12 +30,26 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
+@pytest.fixture
+def started_by_the_host(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Names in the command lines of the programs that this process starts meanwhile."""
+    names: list[str] = []
+    start = subprocess.Popen.__init__
+
+    def noting(self: Any, args: Any, *more: Any, **options: Any) -> None:
+        names.extend(Path(os.fsdecode(word)).name for word in ([args] if isinstance(args, str | bytes) else args))
+        start(self, args, *more, **options)
+
+    monkeypatch.setattr(subprocess.Popen, "__init__", noting)
+    return names
+
+
 @contextmanager
 def _index(folder: Path) -> Generator[tuple[str, list[str]]]:
     index = Index(folder)
     index.add("good", "1.0", requires=["dep"])
     index.add("good", "2.0", requires=["dep>=1"])
-    index.add("dep")
+    index.add("dep", files={"dep.py": MARKS.format(str(folder / "ran"))})
     index.add("old", requires=["good<1"])
     index.add("yanked", yanked=True)
     index.add_source("source")
@@ -40,7 +58,18 @@ def _index(folder: Path) -> Generator[tuple[str, list[str]]]:
     index.add("guest", files={"moonpool_guest/python/kernel.py": ""})
     index.add("wrapper", files={"servers/__init__.py": ""})
     index.add("thief", files={"good.py": "version = 'stolen'"})
-    index.add("folder", files={"good.py/x.py": ""})
+    index.add("filed", files={"good.py/x.py": ""})
+    index.add("folder", files={"good/__init__.py": "version = 'stolen'"})
+    index.add("native", files={"good.so": ""})
+    index.add("inner", files={"space/one.py": ""})
+    index.add("cover", files={"space.py": ""}, requires=["inner"])
+    index.add("starter", files={"sitecustomize.py": ""})
+    index.add("starting", files={"usercustomize/__init__.py": ""})
+    index.add("elsewhere", tag="cp311-cp311-macosx_11_0_arm64")
+    index.add("older", tag="cp27-cp27mu-manylinux1_x86_64")
+    index.add("later", python=">=4")
+    index.add("forged", digest="0" * 64)
+    index.add("marked", digest="", requires=["nowhere; python_version < '3'", "dep; extra == 'more'"])
     index.add("needer", requires=["denied"])
     index.add("denied")
     index.add("liar")
@@ -57,6 +86,21 @@ async def _run(session: Session, code: str) -> Any:
     return envelope.data
 
 
+async def _refusal(session: Session, text: str) -> tuple[str, str]:
+    """The code of the error, and what it says."""
+    try:
+        return "", str(await session.install(text))
+    except PackageError as error:
+        return error.code, str(error)
+
+
+MARKS = "version = '1.0'\ntry:\n    open({!r}, 'w').close()\nexcept OSError:\n    pass\n"
+REACH = """
+import socket
+with socket.create_connection(("127.0.0.1", 3128), 30) as proxy:
+    proxy.sendall(b"GET ADDRESS HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n")
+    result = proxy.recv(4096).decode()
+"""
 REFUSED = {
     "nowhere": "package_unknown",
     "good>9": "package_unknown",
@@ -72,13 +116,27 @@ REFUSED = {
     "guest": "package_refused",
     "wrapper": "package_refused",
     "thief": "package_refused",  # of what is there already
-    "folder": "package_refused",  # where there is a file already
+    "filed": "package_refused",  # where there is a file already
     "liar": "package_refused",  # its digest is that of what is there already
+    "folder": "package_refused",
+    "native": "package_refused",
+    "cover": "package_refused",
+    "starter": "package_refused",
+    "starting": "package_refused",
+    "forged": "package_refused",  # another digest than the index gives
+    "elsewhere": "package_without_wheel",
+    "older": "package_without_wheel",
+    "later": "package_without_wheel",
+    "good==2.0 dep<1": "package_conflict",
+    "marked; python_version>'3'": "package_specifier_invalid",
 }
 
 
 @pytest.mark.timeout(120)
-async def test_a_session_installs_packages_and_another_one_from_the_cache(tmp_path: Path) -> None:
+@pytest.mark.req("P-021", "X-09")
+async def test_a_session_installs_packages_and_another_one_from_the_cache(
+    tmp_path: Path, started_by_the_host: list[str]
+) -> None:
     with _index(tmp_path) as (address, requests):
         async with open_app(packages="any,!denied", package_index=address) as app:
             session = app.runtime.session(app.caller_grant, "installing")
@@ -91,6 +149,11 @@ async def test_a_session_installs_packages_and_another_one_from_the_cache(tmp_pa
             seen = "import good, dep, importlib.metadata as m\nresult = [good.version, dep.version, m.version('good')]"
             assert await _run(session, seen) == ["1.0", "1.0", "1.0"]  # in the kernel that looked in vain before
             assert await _run(session, with_network_only) == "OSError"  # the session got no network
+            write = "try:\n  open('/wrappers/packages/good.py', 'w')\nexcept OSError as e: result = e.strerror"
+            assert await _run(session, write) == "Read-only file system"
+            assert not {"good", "dep"} & sys.modules.keys()
+            assert not {"uv", "pip"} & set(started_by_the_host)
+            assert not (tmp_path / "ran").exists()  # which the code of `dep` tries to make
 
             there = len(requests)
             other = app.runtime.session(app.caller_grant, "from-cache")
@@ -102,6 +165,15 @@ async def test_a_session_installs_packages_and_another_one_from_the_cache(tmp_pa
             assert [str(one.version) for one in upgraded.new] == ["2.0"]  # `dep` stays
             assert await _run(other, "import good; result = good.version") == "1.0"  # was imported already
             await other.close()
+
+            reaching = app.runtime.session(app.caller_grant, network=NetworkRules((parse_domain("example.com"),)))
+            assert (await reaching.install("good<2")).cached
+            there = len(requests)
+            said = await _run(reaching, REACH.replace("ADDRESS", address))
+            assert "127.0.0.1:" in said  # the index is the installer's alone
+            assert "is not among the domains" in said
+            assert len(requests) == there
+            await reaching.close()
 
             with pytest.raises(PackageError, match="was yanked"):
                 await session.install("yanked")
@@ -123,13 +195,30 @@ async def test_nothing_is_published_of_what_is_refused(tmp_path: Path) -> None:
         async with open_app(packages="any,!denied", package_index=address) as app:
             session = app.runtime.session(app.caller_grant)
             await session.install("good<2")
-            for text, code in REFUSED.items():
-                with pytest.raises(PackageError) as caught:
-                    await session.install(text)
-                assert caught.value.code == code, (text, str(caught.value))
+            came_to = {text: await _refusal(session, text) for text in REFUSED}
+            assert {text: code for text, (code, _) in came_to.items()} == REFUSED, came_to
             listed = "import os\nresult = sorted(n for n in os.listdir('/wrappers/packages') if n.endswith('.py'))"
             assert await _run(session, listed) == ["dep.py", "good.py"]
             assert await _run(session, "import good; result = good.version") == "1.0"
+            marked = await session.install("marked[more]")  # whose other requirement is for Python 2
+            assert [one.name for one in marked.new] == ["marked"]
+            await session.close()
+
+
+@pytest.mark.slow  # bounds of a wheel have quick rows
+async def test_what_is_too_large_is_refused_packed_and_unpacked(tmp_path: Path) -> None:
+    index = Index(tmp_path)
+    index.add("packed", files={"packed.py": f"x = {os.urandom(3_000_000).hex()!r}"})
+    index.add("unpacked", files={"unpacked.py": "#" * 9_000_000})
+    for name in ("half", "other"):
+        index.add(name, files={f"{name}.py": "#" * 5_000_000})
+    with index.served() as (address, _):
+        async with open_app(packages="any", package_index=address, packages_bytes_max=8_000_000) as app:
+            session = app.runtime.session(app.caller_grant)
+            await session.install("half")
+            for name in ("packed", "unpacked", "other"):
+                assert (await _refusal(session, name))[0] == "package_too_large"
+            assert await _run(session, "import half; result = 1") == 1
             await session.close()
 
 

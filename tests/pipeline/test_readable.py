@@ -48,6 +48,13 @@ def test_what_fits_is_shown_as_it_is() -> None:
     assert json.loads(readable_json(arguments, ARGUMENTS_CHARS_MAX)) == arguments
 
 
+@given(text=st.text(st.characters(categories=("Cc", "Cf", "Co", "Zs", "Mn", "L", "So"))))
+def test_what_nobody_sees_is_escaped_so_that_it_is_still_the_same_json(text: str) -> None:
+    shown = readable_json({text: [text]}, ARGUMENTS_CHARS_MAX)
+    assert json.loads(shown) == {text: [text]}
+    assert shown.replace("\n", "").isprintable()
+
+
 def test_a_text_cannot_say_that_something_is_left_out() -> None:
     shown = readable_json({"a": 'x" …[5 characters left out]… "y', "b": LONG}, ARGUMENTS_CHARS_MAX)
     assert r"x\" …[5 characters left out]… \"y" in shown

@@ -245,6 +245,7 @@ async def test_pictures_and_sounds_go_to_the_model_and_come_back(kind: str) -> N
     assert answer["content"] == block
 
 
+@pytest.mark.req("D-036")
 @pytest.mark.parametrize(
     "params",
     [
@@ -255,6 +256,8 @@ async def test_pictures_and_sounds_go_to_the_model_and_come_back(kind: str) -> N
         pytest.param(message({"type": "tool_use"}), id="kind"),
         pytest.param(message({"type": "image", "data": ""}), id="image"),
         pytest.param({**SAMPLING, "maxTokens": 0}, id="no tokens"),
+        pytest.param({**SAMPLING, "modelPreferences": {"costPriority": 7}}, id="a priority above 1"),
+        pytest.param({**SAMPLING, "modelPreferences": [0.5]}, id="preferences that are none"),
         pytest.param({**SAMPLING, "systemPrompt": "x" * 600_000}, id="too large"),
     ],
 )

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from moonpool.sandboxes import folder_space
+from moonpool.sandboxes import folder_space, host_folders
 from moonpool.sandboxes.base import LimitKind, SandboxSpec, SandboxStartError
+from moonpool.sandboxes.folder_copies import IdMapProbe
 from moonpool.sandboxes.host_folders import FolderError, HostFolder, HostFolders, Surroundings, attached
 from moonpool_wire import folder_names
 from sandboxes.probe import Probe
@@ -42,6 +43,14 @@ def folder() -> Generator[Path]:
         yield Path(made) / "work"
 
 
+@pytest.fixture
+def closed_umask() -> Generator[None]:
+    """Of a cautious administrator."""
+    before = os.umask(0o77)
+    yield
+    os.umask(before)
+
+
 @asynccontextmanager
 async def opened(backend: Backend, image: ImageSpec, folders: HostFolders) -> AsyncGenerator[Probe]:
     with anyio.fail_after(60):
@@ -54,6 +63,10 @@ async def opened(backend: Backend, image: ImageSpec, folders: HostFolders) -> As
 
 def shown(*work: Path, imports: Sequence[Path] = (), is_workspace: bool = True) -> HostFolders:
     return attached(work, imports=imports, around=AROUND, is_workspace=is_workspace)
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
 
 
 TRYING = """
@@ -83,11 +96,17 @@ result = {
 )
 
 
+@pytest.mark.usefixtures("closed_umask")
 async def test_code_works_in_a_folder_as_its_owner(
     real_backend: Backend, image: ImageSpec, folder: Path, tmp_path: Path
 ) -> None:
     (folder / "a.txt").write_text("of the host", encoding="utf-8")
     (tmp_path / "m.py").write_text("x = 1", encoding="utf-8")
+    owner = (os.geteuid(), os.getegid())
+    if os.geteuid() == 0:  # also one of an ordinary user, below folders that only root enters
+        owner = (12345, 54321)
+        for path in (folder, folder / "a.txt"):
+            os.chown(path, *owner)
     folders = shown(folder, imports=[tmp_path])
     async with opened(real_backend, image, folders) as probe:
         run = await probe.run(WORKS.replace("IMPORTS", repr(str(tmp_path))))
@@ -105,7 +124,7 @@ async def test_code_works_in_a_folder_as_its_owner(
     }
     assert (folder / "sub/c").read_text(encoding="utf-8") == "by code"
     made = (folder / "new.txt").stat()
-    assert (made.st_uid, made.st_gid) == (os.geteuid(), os.getegid())
+    assert (made.st_uid, made.st_gid) == owner
 
 
 ATTACKS = (
@@ -146,7 +165,24 @@ os.close(fd)
 FILES = [".env", ".env.local", ".netrc", "server.pem", "id_rsa", "deep/.env"]
 
 
+@pytest.mark.req("X-25")
 async def test_code_reaches_nothing_through_a_folder(real_backend: Backend, image: ImageSpec, folder: Path) -> None:
+    await attack(real_backend, image, folder)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="without root no folder is copied")
+@pytest.mark.parametrize("real_backend", ["bubblewrap"], indirect=True)
+@pytest.mark.usefixtures("closed_umask")
+async def test_nor_through_the_copy_of_one(
+    real_backend: Backend, image: ImageSpec, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(IdMapProbe, "can_map", lambda *_: False)
+    await attack(real_backend, image, folder)
+    assert not (folder / "copy").exists()
+    assert (folder / "tool").stat().st_uid == os.geteuid()
+
+
+async def attack(real_backend: Backend, image: ImageSpec, folder: Path) -> None:
     for name in ("deep", ".git/hooks", "venv/bin", ".vscode", "src/own", ".ssh"):
         (folder / name).mkdir(parents=True)
     for name in FILES:
@@ -170,7 +206,7 @@ async def test_code_reaches_nothing_through_a_folder(real_backend: Backend, imag
         "unlink": dict.fromkeys(FILES, "Device or resource busy"),
         "unlock": dict.fromkeys(FILES, "Read-only file system"),
         "link": "Invalid cross-device link",
-        "move above": "Permission denied",
+        "move above": "Device or resource busy",
         "by link": "Permission denied",
         "hidden folder": "Permission denied",
         "hook": "Read-only file system",
@@ -239,6 +275,17 @@ async def test_a_sandbox_that_fills_the_disk_of_a_folder_is_ended(
         ("/tmp", "system's own"),
         ("/home", "system's own"),
         ("/root", "system's own|home"),
+        ("~", "a home"),
+        ("/sys/kernel", "system's own"),
+        ("/dev/shm", "system's own"),
+        ("/run/lock", "system's own"),
+        ("/var/run", "system's own"),
+        ("/run/docker.sock", "No such file|not a folder"),
+        ("/workspace/x", "No such file|sandbox's places"),
+        ("{folder}/home/..", "a home, or holds one"),
+        ("{folder}/to-home", "a home"),
+        ("{folder}/loop", "symbolic links|loop"),
+        ("{folder}/mounts", "{folder}/mounts/m, below it, is a mount point"),
         ("{folder}/home", "a home"),
         ("{folder}", "a home, or holds one"),
         ("{folder}/data", "Moonpool's data"),
@@ -250,14 +297,17 @@ async def test_a_sandbox_that_fills_the_disk_of_a_folder_is_ended(
         ("{folder}/odd\nname", "printed"),
     ],
 )
-def test_folders_that_are_refused(folder: Path, name: str, why: str) -> None:
-    for made in ("home", "data/private", "code/sub", "odd\nname"):
+def test_folders_that_are_refused(folder: Path, name: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(folder / "home"))
+    monkeypatch.setattr(host_folders, "_mount_points", lambda: [folder / "mounts/m"])
+    for made in ("home", "data/private", "code/sub", "odd\nname", "mounts/m"):
         (folder / made).mkdir(parents=True, exist_ok=True)
     (folder / "file").touch()
-    if not (folder / "to-etc").is_symlink():
-        (folder / "to-etc").symlink_to("/etc")
+    for link, target in (("to-etc", "/etc"), ("to-home", "home"), ("loop", "loop")):
+        if not (folder / link).is_symlink():
+            (folder / link).symlink_to(target)
     around = Surroundings(home=folder / "home", data=folder / "data", own_code=(folder / "code",))
-    with pytest.raises(FolderError, match=why):
+    with pytest.raises(FolderError, match=why.format(folder=folder)):
         attached([name.format(folder=folder)], around=around)
 
 
@@ -267,3 +317,40 @@ def test_what_is_in_a_folder_already_is_attached_once(folder: Path) -> None:
     around = Surroundings(home=Path("/home/x"), data=Path("/nowhere"), own_code=(folder / "lib", folder / "lib/a"))
     folders = attached([folder, folder / "images"], imports=[folder / "lib"], around=around)
     assert folders.shown == (HostFolder(folder, writable=True, fixed=("lib",)),)
+
+
+def test_a_folder_has_the_path_to_which_its_name_leads(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "real/sub").mkdir(parents=True)
+    (folder / "link").symlink_to("real")
+    monkeypatch.chdir(folder)
+    for given in ("real", "./real/", "link", "real/sub/..", folder / "link", "link/sub/../../real"):
+        assert [one.path for one in shown(Path(given)).shown] == [folder / "real"], given
+
+
+@pytest.mark.parametrize("real_backend", ["bubblewrap"], indirect=True)
+async def test_work_in_an_import_folder_is_writable_and_the_rest_is_not(
+    real_backend: Backend, image: ImageSpec, folder: Path
+) -> None:
+    (folder / "a/b").mkdir(parents=True)
+    async with opened(real_backend, image, shown(folder / "a/b", imports=[folder / "a", folder])) as probe:
+        run = await probe.run(f"{TRYING}result = [of(lambda: write('x')), of(lambda: write('../x')), os.getcwd()]")
+    assert run.result == ["done", "Read-only file system", str(folder / "a/b")]
+    assert names(folder / "a/b") == ["x"]
+
+
+@pytest.mark.parametrize("real_backend", ["bubblewrap"], indirect=True)
+async def test_a_folder_that_is_moved_or_removed_stays_what_it_was_for_code(
+    real_backend: Backend, image: ImageSpec, folder: Path
+) -> None:
+    for name in ("one", "two"):
+        (folder / name).mkdir()
+    folders = shown(folder / "one", folder / "two")
+    async with opened(real_backend, image, folders) as probe:
+        (folder / "one").rename(folder / "moved")
+        (folder / "one").mkdir()
+        (folder / "two").rmdir()
+        run = await probe.run(f"{TRYING}write('x'); result = of(lambda: write({str(folder / 'two/x')!r}))")
+    assert run.result == "No such file or directory"
+    assert (names(folder / "moved"), names(folder / "one")) == (["x"], [])
+    with pytest.raises(FolderError, match="cannot be attached any more"):
+        await real_backend.open_sandbox(SandboxSpec(image=image, folders=folders))

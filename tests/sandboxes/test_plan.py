@@ -362,6 +362,22 @@ def test_what_a_failed_publish_left_does_not_stop_the_next(tmp_path: Path) -> No
     assert (slot / "current" / "servers" / "one" / "__init__.py").read_text(encoding="utf-8") == "x"
 
 
+def test_packages_are_swapped_whole_and_those_before_are_gone(tmp_path: Path) -> None:
+    slots, first, second = SlotFolder(tmp_path / "slots"), tmp_path / "first", tmp_path / "second"
+    slot = slots.create("s")
+    for folder in (first, second):
+        folder.mkdir()
+        (folder / f"{folder.name}.py").touch()
+    slots.publish_packages("s", [first], "1" * 64)
+    with pytest.raises(FileNotFoundError):
+        slots.publish_packages("s", [first, tmp_path / "evicted"], "2" * 64)
+    assert sorted(path.name for path in slot.iterdir()) == ["packages", f"packages-{'1' * 32}"]
+    assert [path.name for path in (slot / "packages").iterdir()] == ["first.py"]
+    slots.publish_packages("s", [first, second], "3" * 64)
+    assert sorted(path.name for path in slot.iterdir()) == ["packages", f"packages-{'3' * 32}"]
+    assert sorted(path.name for path in (slot / "packages").iterdir()) == ["first.py", "second.py"]
+
+
 def test_slots_are_open_to_read_under_any_umask(tmp_path: Path) -> None:
     tree = make_tree(tmp_path / "tree", "x")
     before = os.umask(0o077)

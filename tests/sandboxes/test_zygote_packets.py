@@ -7,18 +7,19 @@ import asyncio
 import json
 import os
 import socket
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 
-from moonpool.sandboxes.base import SandboxLimits, SandboxSpec, SandboxStartError
+from moonpool.sandboxes.base import ImageSpec, SandboxLimits, SandboxSpec, SandboxStartError
 from moonpool.sandboxes.control_group import NoGroup
 from moonpool.sandboxes.slots import SlotFolder
 from moonpool.sandboxes.zygote_process import Zygote
 
-if TYPE_CHECKING:
-    from pathlib import Path
+NOWHERE = Path("/nonexistent")
+IMAGE = ImageSpec(name="none", digest="sha256:none", python=NOWHERE, guest=NOWHERE)
 
 pytestmark = pytest.mark.anyio
 
@@ -98,7 +99,7 @@ async def test_a_spawn_that_is_cancelled_kills_its_group_and_gives_all_back(how:
 
     async def in_scope() -> None:
         with scope:
-            await zygote.spawn(SandboxSpec(image=None))  # pyright: ignore[reportArgumentType]
+            await zygote.spawn(SandboxSpec(image=IMAGE))
 
     spawning = asyncio.ensure_future(in_scope())
     await anyio.wait_readable(theirs)
@@ -136,11 +137,10 @@ async def spawn_from(folder: Path, packet: bytes, *fds: int) -> BaseException | 
     theirs.setblocking(False)
     process = Process(theirs)
     zygote = Zygote(process, ours, SlotFolder(folder / "scope" / "slots"), hash_seed=1)  # pyright: ignore[reportArgumentType]
-    spec = SandboxSpec(image=None, limits=SandboxLimits())  # pyright: ignore[reportArgumentType]
+    spec = SandboxSpec(image=IMAGE, limits=SandboxLimits())
     with anyio.fail_after(30):
         spawning = asyncio.ensure_future(zygote.spawn(spec))
-        for _ in range(5):
-            await anyio.lowlevel.checkpoint()
+        await anyio.wait_readable(theirs)
         assert json.loads(theirs.recv(65_536))["op"] == "spawn"
         rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
         theirs.sendmsg([packet], rights)

@@ -53,7 +53,7 @@ class _Awaited:
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(self._target, name)
-        if name in {"usage", "checkpoints", "allowed"}:
+        if name in {"usage", "checkpoints", "allowed", "refused"}:
             return value
         if name == "fork":
             return self._fork

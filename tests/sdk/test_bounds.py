@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from contextlib import AsyncExitStack
 
 import anyio
@@ -73,6 +74,34 @@ async def test_the_first_answer_counts_where_a_function_gives_two() -> None:
 
     async with moonpool.session(servers=ASKED, approve=answer) as s:
         assert all("not today" in text for text in (await s.run(MANY)).check().data)
+
+
+CALL = "from servers.echo import text\nr = await text(text='hi')\nr.ok or r.error['type']"
+SOON = moonpool.Limits(approval_expiry_s=0.2)
+
+
+async def test_a_function_that_never_answers_refuses_the_call_in_time() -> None:
+    async def never(_: moonpool.ApprovalRequest) -> bool:
+        return await asyncio.get_running_loop().create_future()
+
+    async with moonpool.session(servers=ASKED, approve=never, limits=SOON) as s:
+        with anyio.fail_after(60):
+            assert [(await s.run(code)).data for code in (CALL, "6 * 7")] == ["ApprovalExpired", 42]
+
+
+@pytest.mark.slow  # the test above is quick
+def test_a_function_that_blocks_refuses_the_call_in_time_and_its_answer_comes_too_late() -> None:
+    release, ended = threading.Event(), threading.Event()
+
+    def blocks(_: object) -> bool:
+        ended.set() if release.wait(60) else None
+        return True
+
+    with moonpool.sync.session(servers=ASKED, approve=blocks, limits=SOON) as s:
+        assert s.run(CALL, timeout=50).data == "ApprovalExpired"
+        release.set()
+        assert ended.wait(60)
+        assert s.run("6 * 7").data == 42
 
 
 FIGURE = (

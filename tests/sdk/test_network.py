@@ -26,7 +26,9 @@ said
 async def test_a_session_reaches_what_the_application_allows_also_after_a_reset(face: Coroutines | PlainCalls) -> None:
     async with face.session(network=moonpool.Network(allow=["a.example", "*.b.example:8443"])) as s:
         assert s.network.allowed == ("a.example", "*.b.example:8443")
-        assert "not among the domains" in (await s.run(ASK)).data
+        refused = (await s.run(ASK)).data
+        assert "not among the domains" in refused
+        assert s.network.refused == (refused.partition("Moonpool: ")[2],)
         await s.network.allow("c.example")
         await s.network.deny("A.example.")
         with pytest.raises(moonpool.NetworkRuleError):
@@ -42,6 +44,6 @@ async def test_what_cannot_be_allowed_is_refused_before_anything_is_opened(face:
             async with face.session(network=wrong):
                 pass
     async with face.session() as s:
-        assert s.network.allowed == ()
+        assert s.network.allowed == s.network.refused == ()
         with pytest.raises(moonpool.InputError, match="has no network"):
             await s.network.allow("a.example")

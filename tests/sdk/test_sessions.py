@@ -90,12 +90,14 @@ async def test_interrupting_ends_the_code_as_cancelled(face: Face) -> None:
         assert (await s.run("x")).data == 3
 
 
+@pytest.mark.req("X-04")
 async def test_files_go_in_and_come_out(face: Face, tmp_path: Path) -> None:
     (tmp_path / "here.txt").write_text("of this machine", encoding="utf-8")
     given = {"a/b.txt": "text", "c.bin": b"\x00\xff", "here.txt": tmp_path / "here.txt"}
     async with face.session(files=given) as s:
         code = "[open('a/b.txt').read(), list(open('c.bin', 'rb').read()), open('here.txt').read()]"
         assert (await s.run(code)).data == ["text", [0, 255], "of this machine"]
+        assert (await s.run("import os; os.getcwd()")).data == "/workspace"
         await s.files.write("a/b.txt", b"changed")
         assert await s.files.read("a/b.txt") == b"changed"
         made = await s.run("open('made.csv', 'w').write('1,2'); None")

@@ -8,20 +8,28 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from apps import DATA
 from moonpool.bootstrap import assemble_backend
-from moonpool.cli.doctor import print_report
+from moonpool.cli.doctor import packages_report, print_report
 from moonpool.doctor.diagnosis import DoctorReport, ProbeOutcome, ProbeStatus
+from moonpool.doctor.probes import credentials
 from moonpool.doctor.probes.catalogue import CATALOGUE, QUICK
+from moonpool.doctor.probes.record import Finding, HostProbe, UnavailableError
 from moonpool.doctor.service import run_doctor
-from moonpool.sandboxes import cgroups
+from moonpool.redaction.redactor import Redactor
+from moonpool.sandboxes import cgroups, seccomp
 from moonpool.sandboxes.fake import FakeBackend
 from moonpool.settings import Settings
+from packages.fake_index import Index
 from sandboxes.images import readable_folder
 from security import doctor_page
+from security.backends import opened
+from security.weakening import got_through, probes_named
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from moonpool.doctor.probes.record import Stage
     from moonpool.sandboxes.fake import FakeGuest
 
 
@@ -122,6 +130,55 @@ async def test_a_machine_without_control_groups_is_told_why(tmp_path: Path, monk
     assert [reason.partition(" does not work here: ")[0] for reason in advice] == ["limits=cgroup2", "limits=cgroup1"]
     told = await run_doctor(FakeBackend(_never, missing=("it is not real",)), spec, advice=advice)
     assert told.advice[:2] == tuple(advice)
+
+
+@pytest.mark.anyio
+async def test_a_feature_that_this_machine_does_not_have_is_advice_and_breaks_no_claim() -> None:
+    async def play(_: Stage) -> Finding:
+        raise UnavailableError("no folder can be attached here: run it as somebody else")
+
+    probe = HostProbe(probe_id="folder-guards", claim="C-FOLD-1", title="t", play=play)
+    async with opened("zygote") as (backend, spec):
+        found = await run_doctor(backend, spec, probes=[probe], absent={"node": "install it"})
+    assert [one.status for one in found.outcomes] == [ProbeStatus.PASSED, ProbeStatus.ABSENT]
+    assert found.ok
+    assert found.advice[0] == "no folder can be attached here: run it as somebody else"
+
+
+@pytest.mark.anyio
+@pytest.mark.slow  # the attacks themselves are in every run, `test_claims`
+async def test_attacks_on_folders_and_credentials_notice_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seccomp, "_folder_checks", list)
+    monkeypatch.setattr(credentials.Redactor, "of_values", lambda _: Redactor.of({}, patterns=False))
+    seen = await got_through("zygote", probes_named(["folder-guards", "credential-value"]))
+    assert "the answer has the credential" in seen["credential-value"]
+    assert "a socket of the host: got through" in seen["folder-guards"]
+
+
+@pytest.mark.anyio
+async def test_without_leave_to_install_the_index_is_not_asked() -> None:
+    assert (await packages_report(Settings.load({}), ask=True))[0].startswith("off: ")
+    told, problem = await packages_report(Settings.load({}, packages="any"), ask=False)
+    assert (told, problem) == ("any may be installed; --full asks the index", "")
+
+
+@pytest.mark.anyio
+@pytest.mark.slow  # a build sandbox for each
+@pytest.mark.timeout(120)
+async def test_a_build_sandbox_asks_the_index_and_what_is_in_the_way_has_a_remedy(tmp_path: Path) -> None:
+    index = Index(tmp_path)
+    index.add("pip", "1.0")
+    with index.served() as (address, requests):
+        settings = Settings.load({}, data_dir=DATA, packages="other", package_index=address)
+        assert await packages_report(settings, ask=True) == (
+            "other may be installed; a build sandbox reached the index",
+            "",
+        )
+        assert requests
+    told, problem = await packages_report(settings, ask=True)  # nobody serves it now
+    assert told == "other may be installed, but the index gave no answer"
+    assert problem.startswith("packages cannot be installed: ")
+    assert "check the package index" in problem
 
 
 async def _never(guest: FakeGuest) -> None:

@@ -112,8 +112,8 @@ def test_what_only_a_filter_stops_is_filtered_twice() -> None:
 
 
 async def test_doctor_notices_a_filter_that_allows_everything(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(seccomp, "sandbox_filter", lambda: ALLOW_ALL)
-    monkeypatch.setattr(seccomp, "outer_sandbox_filter", lambda: ALLOW_ALL)
+    monkeypatch.setattr(seccomp, "sandbox_filter", lambda **_: ALLOW_ALL)
+    monkeypatch.setattr(seccomp, "outer_sandbox_filter", lambda **_: ALLOW_ALL)
     stopped_by_the_filter = {
         "net-families", "net-sysv", "sys-keys", "sys-io-uring", "sys-int80", "sys-memory-policy", "proc-trace",
         "lim-unaccounted-memory", "id-core-helper", "id-unshare", "lim-socket-buffers", "sys-shared-budgets",

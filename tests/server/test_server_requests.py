@@ -34,7 +34,7 @@ SAMPLE = {
         "messages": [{"role": "user", "content": {"type": "text", "text": "Hi"}, "_meta": {"x": 1}}],
         "maxTokens": 10**9,
         "systemPrompt": "Be kind",
-        "modelPreferences": {"hints": [{"name": "small"}], "costPriority": 0.5},
+        "modelPreferences": {"hints": [{"name": "small"}, {"name": "large"}], "costPriority": 0.5, "speedPriority": 1},
         "temperature": 0.5,
         "stopSequences": ["."],
         "includeContext": "allServers",
@@ -170,10 +170,10 @@ def test_sampling_reaches_the_model_with_its_wishes_and_no_other_servers(
     clients: Clients, era: str, server: str
 ) -> None:
     [asked], data = clients.run(era, code_of(server, SAMPLE), SAID)
-    wanted = {key: SAMPLE["params"][key] for key in ("systemPrompt", "temperature", "stopSequences")}
+    kept = ("systemPrompt", "temperature", "stopSequences", "modelPreferences")
+    wanted = {key: SAMPLE["params"][key] for key in kept}
 
     assert {key: asked["params"][key] for key in wanted} == wanted
-    assert asked["params"]["modelPreferences"]["hints"] == [{"name": "small"}]
     assert (asked["params"]["includeContext"], asked["params"]["maxTokens"]) == ("none", 16_384)
     assert asked["params"]["messages"] == [{"role": "user", "content": {"type": "text", "text": "Hi"}}]
     assert answer_in(data) == SAID

@@ -17,6 +17,8 @@ from moonpool.features.recordings.model import (
     RUN_BYTES_MAX,
     NotReplayable,
     RecordedCall,
+    RecordedInstall,
+    RecordedPackage,
     RecordedReply,
     RecordingError,
     RecordingRef,
@@ -158,11 +160,15 @@ def test_a_recording_comes_back_as_it_was_written(storage: Keeper) -> None:
         begin(recordings, "run_1", "print(1)")
         recordings.add("run_1", lambda: call(1))
         recordings.add("run_1", lambda: reply(1, b'{"ok": true}'))
+        recordings.add("run_1", lambda: installed)
         recordings.add("run_1", lambda: RunEnd(envelope=b"{}", nondeterminism_log=b"log"))
 
+    package = RecordedPackage(name="numpy", version="2", sha256="0" * 64)
+    installed = RecordedInstall(asked_digest="sha256:1", reply=b"{}", packages=(package,))
     found = storage(write).load("run_1")
     assert (found.header, found.shared) == (header("run_1", "print(1)"), SHARED)
     assert (found.calls, found.replies) == ((call(1),), (reply(1, b'{"ok": true}'),))
+    assert found.installs == (installed,)
     assert found.end == RunEnd(envelope=b"{}", nondeterminism_log=b"log")
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from moonpool.sandboxes import host_folders
 from moonpool.upstreams.base import UpstreamStartError
 from moonpool.upstreams.line_buffer import ArrivedLines, OversizedLine
 from moonpool.upstreams.process import HELD_OPEN_S, STDERR_BYTES_MAX, open_process
@@ -37,6 +38,23 @@ def entry(code: str, *arguments: str) -> dict[str, Any]:
 
 def opened(given: dict[str, Any], **options: Any) -> Any:
     return open_process(configure({"srv": given}).servers[0], dict(os.environ), times=QUICK, **options)
+
+
+async def test_a_command_does_not_start_where_code_of_a_sandbox_may_write(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    here = "import os; print(os.getcwd(), flush=True)"
+    for written, given, told in (
+        (set[Path](), entry(here), str(tmp_path)),
+        ({tmp_path}, entry(here), "/"),
+        ({tmp_path}, entry(here, "./file.py"), str(tmp_path)),  # it says so
+        ({tmp_path}, {**entry(here), "cwd": str(tmp_path)}, str(tmp_path)),
+    ):
+        monkeypatch.setattr(host_folders, "_written", written)
+        with anyio.fail_after(30):
+            async with opened(given) as process:
+                assert await process.receive_line() == told.encode(), given
 
 
 async def logged(log: Path, word: str) -> None:

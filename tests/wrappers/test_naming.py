@@ -156,6 +156,12 @@ def test_js_functions_are_camel_case(tool: str, function: str) -> None:
     assert name_js_functions([tool]) == {tool: function}
 
 
+@pytest.mark.req("I-023")
+def test_modules_of_tools_have_the_names_that_ipybox_gives_them() -> None:
+    wanted = {"brave_image_search": "brave_image_search", "Get-User.All": "get_user_all", "naïve": "na_ve"}
+    assert name_tool_modules(wanted) == wanted
+
+
 def test_enum_members_avoid_what_enums_and_strings_own() -> None:
     names = name_enum_members(["name", "_x_", "title", "stars"])
     assert names == {"name": "name_", "_x_": "v__x_", "title": "title_", "stars": "stars"}

@@ -60,21 +60,25 @@ class AddedServers:
                 await before.close()
             return snapshot
 
-    async def restore(self, config: McpConfig) -> None:
-        """Take in servers that an earlier process had added, before the first snapshot. Nothing is started yet.
+    async def expect(self, config: McpConfig) -> None:
+        """Take in servers that were known before. One is started only to list its tools, where no cache has them.
 
-        Names that are configured are skipped.
+        Names that are there are skipped. A server that cannot be listed is one whose tools are missing.
         """
         registry = self._tools.registry
-        for server_id, error in config.left_out.items():
-            if server_id not in registry.server_ids:
-                registry.leave_out(server_id, error)
-                self._left_out.add(server_id)
-        for server in config.servers:
-            if server.server_id not in registry.server_ids:
+        async with self._turn:
+            if self._closed:
+                return
+            for server_id, error in config.left_out.items():
+                if server_id not in registry.server_ids:
+                    registry.leave_out(server_id, error)
+                    self._left_out.add(server_id)
+            new = [server for server in config.servers if server.server_id not in registry.server_ids]
+            for server in new:
                 one = replace(config, servers=(server,), left_out={})
                 self._take_in(one, *await self._opened(one))
                 registry.expect(server.server_id, resolved_key(server))
+            await registry.load(server.server_id for server in new)
 
     async def _opened(self, config: McpConfig) -> tuple[OwnerTask[Upstreams], Upstreams]:
         """SECURITY: secrets are known before a server can say anything."""

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import InputError
 from moonpool.core.hidden_characters import all_seen
 from moonpool.core.phrases import clip
@@ -146,8 +147,10 @@ class ParkingApprovals:
     deadline: Deadline
 
     async def settle(self, request: ApprovalRequest, facts: CallFacts | None = None) -> ApprovalAnswer:
-        with self.deadline.paused():
-            return await self.approvals.settle(request, facts)
+        with self.deadline.paused() as pause:
+            answer = await self.approvals.settle(request, facts)
+            pause.approved = answer.state is ApprovalState.APPROVED
+            return answer
 
 
 def local_principal() -> str:

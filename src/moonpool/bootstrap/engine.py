@@ -55,7 +55,7 @@ class Engine:
     vectors: VectorMaker | None
     serving: bool
     approval_bounds: ApprovalBounds
-    network_services: NetworkServices = field(default_factory=NetworkServices)
+    network_services: NetworkServices
     packages_in_use: WeakSet[SessionPackages] = field(default_factory=WeakSet[SessionPackages])
     disk_room: DiskRoom  # of what all tenants keep
     tool_registries: dict[str, ToolRegistry] = field(
@@ -140,6 +140,7 @@ async def open_engine(
             vectors=_vectors(settings, data),
             serving=serving,
             disk_room=disk_room,
+            network_services=NetworkServices.of(settings),
             approval_bounds=ApprovalBounds(waiting_runs_max=settings.parked_runs_max),
             tool_registries=tool_registries,
             tenants=tenants,

@@ -11,7 +11,7 @@ from moonpool.sandboxes.identity import UID_FIRST
 from moonpool.store.paths import data_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from moonpool.sandboxes.host_folders import HostFolders
     from moonpool.settings import Settings
@@ -29,10 +29,15 @@ def host_folders(
     imports: Sequence[str | os.PathLike[str]] = (),
     *,
     is_workspace: bool = True,
+    fixed: Iterable[Path] = (),
 ) -> HostFolders:
-    """Folders of this machine for one session (`sandboxes.host_folders.attached`). Raises FolderError."""
+    """Folders of this machine for one session (`sandboxes.host_folders.attached`). Raises FolderError.
+
+    Code can read what is in the folders `fixed`, and not change it.
+    """
+    kept = [folder.resolve() for folder in fixed if folder.is_dir()]
     around = Surroundings(
-        home=Path(environ.get("HOME") or "/root"), data=data_folder(settings, environ), own_code=own_code()
+        home=Path(environ.get("HOME") or "/root"), data=data_folder(settings, environ), own_code=(*own_code(), *kept)
     )
     return attached(work, imports=imports, around=around, is_workspace=is_workspace)
 

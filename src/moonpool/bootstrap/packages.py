@@ -13,6 +13,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 from moonpool.core.errors import ConfigError
 from moonpool.engine.packages.fetching import BuildSpec, PackageIndex
 from moonpool.engine.packages.installer import InstallServices, PackageInstaller
+from moonpool.engine.packages.overlaps import TakenModules
 from moonpool.engine.packages.specifiers import AllowedPackages
 from moonpool.engine.packages.store import Resolutions, WheelStore
 from moonpool.environments.package_index import public_index, read_pip_settings, uv_variables
@@ -23,7 +24,7 @@ from moonpool.sandboxes.plan import covers
 from moonpool.store.paths import package_resolutions_dir, packages_dir
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from moonpool.bootstrap.engine import Engine
     from moonpool.network.rules import DomainRule
@@ -46,17 +47,23 @@ def make_installer(engine: Engine, settings: Settings, data: Path, tenant_id: st
     """
     allowed = AllowedPackages.parse(settings.packages)
     place = _IndexPlace.of(settings, engine.environ)
+    store = wheel_store(engine.data, settings)
+    store.sweep()
     services = InstallServices(
-        store=WheelStore(packages_dir(engine.data) / "wheels", settings.package_cache_bytes_max),
-        folder=packages_dir(engine.data) / "passing",
+        store=store,
         build=_build_spec(engine, settings, place),
         environment=engine.sandbox_spec.image.digest,
         bytes_max=settings.packages_bytes_max,
-        taken=_TakenNames(engine.sandbox_spec.image.site_paths).owner,
+        taken=_taken(engine.sandbox_spec.image.site_paths),
         in_use=engine.packages_in_use,
     )
     resolutions = Resolutions(package_resolutions_dir(data))
     return PackageInstaller(services, resolutions, allowed, engine.pool, scope=tenant_id)
+
+
+def wheel_store(data: Path, settings: Settings) -> WheelStore:
+    """Where unpacked wheels are kept for all tenants of the data folder `data`."""
+    return WheelStore(packages_dir(data) / "wheels", settings.package_cache_bytes_max)
 
 
 def _build_spec(engine: Engine, settings: Settings, place: _IndexPlace) -> BuildSpec:
@@ -160,21 +167,20 @@ def _basic(user: str, password: str) -> HeaderCredential:
     return HeaderCredential("Authorization", "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode())
 
 
-class _TakenNames:
-    """Top-level modules that no installed package may bring."""
+def _taken(site_paths: tuple[Path, ...]) -> TakenModules:
+    """What no installed package may bring."""
+    environment = {_module(entry) for path in site_paths for entry in os.scandir(path) if _counts(entry)}
 
-    def __init__(self, site_paths: tuple[Path, ...]) -> None:
-        self._environment = {_module(entry) for path in site_paths for entry in os.scandir(path) if _counts(entry)}
-
-    def owner(self, name: str) -> str:
-        """Who has it; empty: nobody."""
+    def owner(name: str) -> str:
         if name in sys.stdlib_module_names or name in _STARTED:
             return "the standard library"
         if name in _OURS:
             return "Moonpool"
         if name in _WRAPPERS:
             return "the wrappers"
-        return "the environment" if name in self._environment else ""
+        return "the environment" if name in environment else ""
+
+    return TakenModules(owner=owner, namespaces={name for path in site_paths for name in _namespaces(path)})
 
 
 def _counts(entry: os.DirEntry[str]) -> bool:
@@ -186,3 +192,11 @@ def _counts(entry: os.DirEntry[str]) -> bool:
 
 def _module(entry: os.DirEntry[str]) -> str:
     return entry.name.partition(".")[0]
+
+
+def _namespaces(folder: Path, above: str = "") -> Iterator[str]:
+    """The folders to which several packages may add modules, with slashes."""
+    for entry in os.scandir(folder):
+        if entry.name.isidentifier() and entry.is_dir() and not _counts(entry):
+            yield f"{above}{entry.name}"
+            yield from _namespaces(Path(entry.path), f"{above}{entry.name}/")

@@ -10,6 +10,7 @@ import msgspec
 
 from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.folders import data_folder, sandbox_uid
+from moonpool.bootstrap.packages import wheel_store
 from moonpool.bootstrap.programs import find_runtimes
 from moonpool.bootstrap.recordings import open_recordings
 from moonpool.bootstrap.sandboxes import BACKENDS, limit_groups, make_backend, sandbox_spec
@@ -21,9 +22,9 @@ from moonpool.engine.run_folder import run_folder
 from moonpool.environments.resolve import resolve_environment
 from moonpool.features.recordings.model import RecordingError
 from moonpool.features.recordings.recorder import RECORDED_SETTINGS
-from moonpool.replay.service import Replayer, ReplayImpossibleError, ReplayRequest
+from moonpool.replay.service import Replayer, ReplayRequest
 from moonpool.replay.source import load_source
-from moonpool.replay.stage import ReplayParts
+from moonpool.replay.stage import ReplayImpossibleError, ReplayParts
 from moonpool.sandboxes.container_sockets import refuse_shown
 from moonpool.settings import Settings
 from moonpool.store.journal import open_journal
@@ -85,6 +86,7 @@ async def replay_run(
             principal=local_principal(),
             tokens=accounting,
             trees=folder / "trees",
+            wheels=wheel_store(data, settings),
         )
         return await Replayer(parts, source, request).replay()
 
@@ -104,6 +106,7 @@ def _settings_of_then(settings: Settings, header: RunHeader) -> Settings:
         "backend": header.backend,
         "environment": header.environment,
         "redact_patterns": patterns,
+        "packages": given.get("packages", settings.packages),  # what errors advise; a replay installs none
         "redact_personal": ",".join(dict.fromkeys(one.strip() for one in personal if one.strip())),
     }
     return Settings.load({}, **msgspec.structs.asdict(settings) | then)

@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.policy import Policy
     from moonpool.sandboxes.base import SandboxBackend
+    from moonpool.sandboxes.host_folders import HostFolders
     from moonpool.settings import Settings
 
 _TENANT_ID: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
@@ -248,8 +249,9 @@ async def open_default_tenant(  # noqa: PLR0913  what a command chooses
     progress: ProgressSink | None = None,
     backend: SandboxBackend | None = None,
     network: NetworkRules | None = None,
+    folders: HostFolders | None = None,
 ) -> AsyncGenerator[Tenant]:
-    """An engine with the one tenant of the command line, whose sessions have `network`.
+    """An engine with the one tenant of the command line, whose sessions have `network` and `folders` of the host.
 
     Raises the errors of `open_engine` and `open_tenant`, NetworkRuleError.
     """
@@ -260,7 +262,7 @@ async def open_default_tenant(  # noqa: PLR0913  what a command chooses
         open_engine(settings, environ=environ, serving=serving, progress=progress, backend=backend) as engine,
         open_tenant(engine, DEFAULT_TENANT, config=config, approver=approver, policy=policy, eagerly=True) as tenant,
     ):
-        tenant.runtime.network = network
+        tenant.runtime.network, tenant.runtime.folders = network, folders
         yield tenant
 
 

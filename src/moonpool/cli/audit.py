@@ -138,7 +138,8 @@ def _connection(record: JsonObject) -> str:
     address = f" at {record['address']}" if record.get("address") else ""
     used = ", with its credential" if record.get("credential") else ""
     moved = f", {record.get('bytes_up')} bytes up, {record.get('bytes_down')} down{used}"
-    return f"connection to {where}{address}{'' if record.get('outcome') == 'open' else moved}"
+    why = f": {record['reason']}" if record.get("reason") else ""
+    return f"connection to {where}{address}{'' if record.get('outcome') == 'open' else moved}{why}"
 
 
 def _cells(seq: int, record: JsonObject, states: Mapping[str, State]) -> tuple[str, ...]:

@@ -42,6 +42,13 @@ def log_among(say: Callable[[str], None]) -> Generator[None]:
         logging.getLogger().removeHandler(lines)
 
 
+def log_from(level: str) -> None:
+    """Show Moonpool's own records from this level on, where no other handler takes them."""
+    logging.getLogger("moonpool").setLevel(level)
+    if logging.lastResort is not None:
+        logging.lastResort.setLevel(level)
+
+
 def log_as_remarks() -> None:
     """Pass records that no other handler takes to `remark`; with `MOONPOOL_DEBUG=1` they have their traceback."""
     if os.environ.get("MOONPOOL_DEBUG") != "1":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
 from pathlib import Path
@@ -12,10 +11,11 @@ from typing import TYPE_CHECKING
 import click
 from msgspec.structs import replace
 
-from moonpool.bootstrap import open_default_tenant, sandbox_uid
+from moonpool.bootstrap import host_folders, open_default_tenant, sandbox_uid
 from moonpool.cli.approvers import Approve
 from moonpool.cli.commands import allow_network_option, command, config_option
 from moonpool.cli.config_choice import allowed_network, data_folder, read_config
+from moonpool.cli.log_lines import log_from
 from moonpool.cli.metrics_service import bound_listener, metrics_served
 from moonpool.cli.printer import remark
 from moonpool.core.phrases import on_one_line
@@ -65,9 +65,14 @@ if TYPE_CHECKING:
 @click.option(
     "--profile",
     type=click.Choice(["ipybox"]),
-    help="Offer ipybox's four tools instead, with an IPython kernel. The options below are for it.",
+    help="Offer ipybox's four tools instead, with an IPython kernel. The last two options are for it.",
 )
-@click.option("--workspace", type=Path, metavar="DIR", help="The folder to work in. Default: the current directory.")
+@click.option(
+    "--workspace",
+    type=Path,
+    metavar="DIR",
+    help="Let code work in this folder, at its own path and as /workspace. Default of the profile: here.",
+)
 @click.option("--sandbox", is_flag=True, help="Taken for ipybox's sake: code always runs in a sandbox.")
 @click.option("--sandbox-config", type=Path, metavar="FILE", help="The sandbox's rules, as ipybox reads them.")
 @click.option("--log-level", type=click.Choice(["DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL"]), hidden=True)
@@ -97,16 +102,17 @@ def mcp(  # noqa: PLR0913  its options
             raise click.UsageError("--catalog and --metrics-listen do not go with --profile")
         overrides = {"policy": policy, "environment": env, "backend": backend}
         if log_level is not None:
-            logging.getLogger("moonpool").setLevel(log_level)
+            log_from(log_level)
         serve_ipybox(config, Approve(approve), workspace or Path(), sandbox_config, allow_network, overrides)
         return
-    if workspace is not None or sandbox or sandbox_config is not None:
-        raise click.UsageError("--workspace, --sandbox and --sandbox-config need --profile ipybox")
+    if sandbox or sandbox_config is not None:
+        raise click.UsageError("--sandbox and --sandbox-config need --profile ipybox")
     asyncio.run(
         serve_stdio(
             config,
             Approve(approve),
             allowed_network(allow_network),
+            workspace,
             policy=policy,
             environment=env,
             backend=backend,
@@ -117,11 +123,18 @@ def mcp(  # noqa: PLR0913  its options
 
 
 async def serve_stdio(
-    config_path: Path | None, choice: Approve, network: NetworkRules | None = None, **overrides: Path | str | None
+    config_path: Path | None,
+    choice: Approve,
+    network: NetworkRules | None = None,
+    workspace: Path | None = None,
+    **overrides: Path | str | None,
 ) -> None:
     """Serve one client until it disconnects. Raises MoonpoolError before anything was written."""
     wire = claim_stdio()  # first, so that no upstream and no sandbox ever holds the client's descriptors
     settings = await settings_of_service(overrides)
+    folders = None
+    if workspace is not None:
+        folders = await asyncio.to_thread(host_folders, settings, os.environ, [workspace])
     config = read_config(config_path)
     with ExitStack() as bound:
         listener = None
@@ -138,6 +151,7 @@ async def serve_stdio(
                 serving=True,
                 progress=progress,
                 network=network,
+                folders=folders,
             ) as app,
         ):
             await app.prove()
@@ -160,16 +174,12 @@ def serve_ipybox(
 ) -> None:
     """Serve ipybox's tools to one client until it disconnects. Raises MoonpoolError before anything was written."""
     wire = claim_stdio()  # first, so that no upstream and no sandbox ever holds the client's descriptors
-    from moonpool.ipybox.mcp_server.serving import (
-        domains_of,
-        enter_workspace,
-        profile_settings,
-        serve_profile,
-    )
+    from moonpool.ipybox.mcp_server.serving import domains_of, profile_settings, serve_profile
+    from moonpool.ipybox.mcp_server.workspace import enter_workspace
 
     given = config_path and config_path.absolute()  # as its caller means it, from outside of the workspace
     overrides = {name: one.absolute() if isinstance(one, Path) else one for name, one in overrides.items()}
-    workspace = enter_workspace(folder)
+    workspace = enter_workspace(folder, os.environ)
     network = allowed_network((*allow_network, *domains_of(sandbox_config, workspace)))
     settings, config = profile_settings(os.environ, overrides), read_config(given)
     with stderr_progress() as progress:

@@ -47,6 +47,7 @@ class ExecutionStartRecord:
     dry_run: bool = False
     plan_id: str = ""  # the approved plan that it runs under
     process: str = ""  # who runs it, so that an execution without an end can be told from one that goes on
+    folders: tuple[str, ...] = ()  # of the host, in its sandbox: `rw PATH` or `ro PATH`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -202,6 +203,8 @@ class ConnectionRecord:
     duration_ms: float
     outcome: str  # of `moonpool.network.connections.Outcome`
     credential: bool = False  # a request was sent with the domain's
+    execution: str = ""  # run id of the one that ran when the host took it; empty: none did, or a row of before
+    reason: str = ""  # one sentence, where it was refused or broken off by the proxy
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

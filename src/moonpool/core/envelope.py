@@ -45,7 +45,9 @@ class Envelope:
     approval_state: ApprovalState = ApprovalState.NOT_REQUIRED
     data: JsonValue = None
     error: ExecutionError | None = None
-    note: str = ""  # why `data` is null although the code ended in an expression
+    note: str = (
+        ""  # why `data` is null although the code ended in an expression; which files of a folder were kept twice
+    )
     failed_calls: JsonObject | None = None  # see `engine.failed_calls`; None: none failed
     metrics: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])
     extras: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])  # stdout, stderr, exit_code, signal

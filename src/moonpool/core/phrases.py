@@ -199,6 +199,13 @@ def printable(text: str) -> str:
     return "".join(char if is_seen(char) or char == "\n" else _escape(char) for char in text)
 
 
+def printable_json(text: str) -> str:
+    """JSON with such characters escaped as JSON escapes them, so that it means the same."""
+    if all_seen(text):
+        return text
+    return "".join(char if is_seen(char) or char == "\n" else json.dumps(char)[1:-1] for char in text)
+
+
 def on_one_line(text: str) -> str:
     """`printable`, and no line of its own for whoever wrote it."""
     return printable(text).replace("\n", "\\n")

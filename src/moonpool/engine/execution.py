@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from moonpool.engine.execution_spec import ExecutionSpec
     from moonpool.engine.failed_calls import FailedCalls
     from moonpool.engine.output import StreamKeeper
-    from moonpool.engine.packages.requests import Install
+    from moonpool.engine.packages.requests import Installs
     from moonpool.engine.tool_calls import ToolCalls
     from moonpool.sandboxes.base import ExitOutcome, Sandbox
 
@@ -63,9 +63,9 @@ class Execution:
         spec: ExecutionSpec,
         calls: ToolCalls,
         keepers: Mapping[Stream, StreamKeeper],
-        install: Install | None = None,
+        install: Installs | None = None,
     ) -> None:
-        """`install` installs packages for the code's session; None: it may not."""
+        """`install` answers code that asks for packages; None: it may not."""
         self._sandbox, self._spec = sandbox, spec
         self._keepers = keepers
         self._ended: asyncio.Future[ExecutionOutcome] = asyncio.get_running_loop().create_future()

@@ -12,6 +12,8 @@ from moonpool_wire.limits import NONDETERMINISM_BYTES_MAX
 if TYPE_CHECKING:
     from moonpool.engine.branches import Undone
     from moonpool.engine.files.created_files import Claims
+    from moonpool.engine.network import GuestNetwork
+    from moonpool.engine.packages.model import InstalledPackage
     from moonpool.features.recordings.model import RecordedInput
     from moonpool.sandboxes.base import ExitOutcome, LimitKind
     from moonpool.sandboxes.messages import Done
@@ -19,13 +21,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxHistory:
-    """What was in the sandbox before an execution: for its recording, and for what is lost should the sandbox end."""
+    """What was in the sandbox before an execution, for its recording and for errors that tell of it."""
 
     position: int = 0  # how many executions of its session began there
     inputs: tuple[RecordedInput, ...] = ()  # files put since the one before
     was_put_back: bool = False  # so its state is not that of the execution before
     has_checkpoints: bool = False
     has_folders: bool = False  # of the host, whose files are on no record
+    network: GuestNetwork | None = None
+    packages: tuple[InstalledPackage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +44,7 @@ class ExecutionSpec:
     manifest_digest: str = ""
     final: bool = True
     has_checkpoints: bool = False
+    has_folders: bool = False  # of the host
     timeout_s: float = 60.0
     result_bytes_max: int = 60 * 1024
     limits: SandboxLimits = field(default_factory=SandboxLimits)  # of the sandbox it runs in

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from secrets import token_hex
@@ -16,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.core.audit import JournalError
 from moonpool.core.audit_records import ConnectionRecord, ConnectionsRefusedRecord, time_stamp
-from moonpool.network.connections import NetworkLimits, Outcome, Places
+from moonpool.network.connections import NetworkLimits, Origin, Outcome, Places
 from moonpool.network.destinations import Destinations
 from moonpool.network.rules import NetworkRuleError
 from moonpool.redaction.redactor import Redactor
@@ -24,6 +25,8 @@ from moonpool.sandboxes.base import CA_BUNDLE_NAME, SandboxStartError
 from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from moonpool.core.audit import Journal
     from moonpool.network.connections import Connection
     from moonpool.network.proxy import NetworkProxy
@@ -41,10 +44,15 @@ _PROCESS_SHARE: Final = 8
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkServices:
-    """What the networks of all sessions of a process share."""
+    """What the networks of all sessions of a process share, whatever tenant they are of."""
 
     destinations: Destinations = field(default_factory=Destinations)
     places: Places = field(default_factory=Places)
+
+    @classmethod
+    def of(cls, settings: Settings) -> NetworkServices:
+        """For a process with these settings."""
+        return cls(places=Places(connections_max=_PROCESS_SHARE * settings.network_connections_max))
 
 
 class GuestNetwork:
@@ -72,13 +80,12 @@ class GuestNetwork:
             rules=rules,
             record=self._recorder.record,
             limits=NetworkLimits(
-                bytes_max=settings.network_bytes_max,
-                connections_max=settings.network_connections_max,
-                all_connections_max=_PROCESS_SHARE * settings.network_connections_max,
+                bytes_max=settings.network_bytes_max, connections_max=settings.network_connections_max
             ),
             destinations=services.destinations,
             places=services.places,
             forward=self._trust.forward,
+            origin=Origin(session_id=session_id),
         )
         self._served = ""  # the id of the newest sandbox
         self._trusts: tuple[str, tuple[str, ...]] = ("", ())  # that sandbox, and the hosts that its bundle is for
@@ -99,6 +106,19 @@ class GuestNetwork:
     def deny(self, patterns: tuple[str, ...]) -> None:
         """Allow these domains no longer; their connections end. Raises NetworkRuleError."""
         self._network.change(self.rules.denying(patterns))
+
+    @contextmanager
+    def executing(self, session_id: str, run_id: str) -> Generator[None]:
+        """Connections that are taken meanwhile are on record with this execution; later ones with the session alone."""
+        self._network.origin = Origin(session_id=session_id, execution=run_id)
+        try:
+            yield
+        finally:
+            self._network.origin = Origin(session_id=session_id)
+
+    def refusals(self, run_id: str | None = None) -> tuple[str, ...]:
+        """Why the newest connections were refused, a sentence each: all, or those of one execution."""
+        return tuple(text for origin, text in self._network.refusals.copy() if run_id in {None, origin.execution})
 
     def is_attached(self, sandbox: Sandbox) -> bool:
         """Whether all that `attach` does is done."""
@@ -182,7 +202,8 @@ class ConnectionRecorder:
                 run_id=f"connection_{connection.connection_id}",
                 at=time_stamp(datetime.now(UTC)),
                 principal=self._principal,
-                session_id=self._session_id,
+                session_id=connection.origin.session_id,
+                execution=connection.origin.execution,
                 host=connection.host,
                 port=connection.port,
                 address=connection.address,
@@ -191,6 +212,7 @@ class ConnectionRecorder:
                 duration_ms=round(connection.seconds * 1000, 3),
                 outcome=connection.outcome,
                 credential=connection.with_credential,
+                reason=connection.reason,
             )
         )
 

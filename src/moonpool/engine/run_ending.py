@@ -21,6 +21,7 @@ from moonpool.features.plans.planning import plan_json, plan_metrics, plan_of
 from moonpool.features.plans.service import keep_plan
 from moonpool.redaction.redactor import Tally
 from moonpool.sandboxes.base import Stream
+from moonpool.sandboxes.host_folders import NO_NEWS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonValue
     from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.execution_spec import ExecutionOutcome, ExecutionSpec
+    from moonpool.engine.network import GuestNetwork
     from moonpool.engine.output import StreamKeeper
     from moonpool.engine.run_records import RunRecords
     from moonpool.engine.run_services import RunServices
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.pipeline.dry_run import Rehearsal
     from moonpool.sandboxes.base import Sandbox
+    from moonpool.sandboxes.host_folders import FolderNews
     from moonpool.tools.snapshot import ToolSnapshot
 
 
@@ -56,10 +59,11 @@ class RunEnding:
         tools: ToolSnapshot,
         spec: ExecutionSpec,
         keepers: Mapping[Stream, StreamKeeper],
+        network: GuestNetwork | None,
     ) -> None:
         self._runtime, self._caller_grant, self._request, self._records = runtime, caller_grant, request, records
         self._context, self._rehearsal = context, rehearsal
-        self._tools, self._spec = tools, spec
+        self._tools, self._spec, self._network = tools, spec, network
         self._stdout, self._stderr = keepers[Stream.STDOUT], keepers[Stream.STDERR]
         self.plan: Plan | None = None  # that was kept of a dry run
 
@@ -72,8 +76,11 @@ class RunEnding:
         redact, tally = self._runtime.redactor.text, self._records.tally
         return replace(display, forms={mime: redact(storable(text), tally) for mime, text in display.forms.items()})
 
-    async def envelope(self, outcome: ExecutionOutcome, sandbox: Sandbox, *, exceeded: str) -> Envelope:
-        """The envelope as it is handed out. `exceeded`: the call that the run's plan does not have.
+    async def envelope(
+        self, outcome: ExecutionOutcome, sandbox: Sandbox, *, exceeded: str, folders: FolderNews = NO_NEWS
+    ) -> Envelope:
+        """The envelope as it is handed out. `exceeded`: the call that the run's plan does not have; `folders`: what is
+        to be said of host folders.
 
         A plan that it tells of is kept by then. Raises JournalError, PlanStoreError.
         """
@@ -84,6 +91,8 @@ class RunEnding:
         if error is None:
             found = report.data_of(outcome, self._spec, self._stdout)
             error, data = (found, None) if isinstance(found, ExecutionError) else (None, found)
+        if folders.failure:
+            error, data = report.with_folder_failure(error, folders.failure), None
         redactor, tally = self._runtime.redactor, self._records.tally
         if error is None:
             data = redactor.json(data, tally)
@@ -96,6 +105,8 @@ class RunEnding:
             )
             kind, message = (redactor.text(text, tally) for text in (error.type, error.message))
             error = ExecutionError(type=kind, message=message, retryable=error.retryable)
+        if folders.remark:
+            note = "; ".join(filter(None, (note, redactor.text(folders.remark, tally))))
         if (self._spec.final and made.files) or self._stdout.exceeds or self._stderr.exceeds:
             await self._runtime.artifacts.make_room()
         tokens = await self._runtime.tokens.figures(self._tools, self._request.connection)
@@ -165,7 +176,10 @@ class RunEnding:
             manifest=self._tools.manifest,
             code=self._request.code.decode(errors="replace"),
             stderr=self._stderr.text(),
-            may_install=self._request.ipython and self._runtime.settings.may_install,
+            may_install=self._runtime.settings.may_install,
+            ipython=self._request.ipython,
+            refusals=None if self._network is None else self._network.refusals(self._spec.run_id),
+            has_folders=self._spec.has_folders,
         )
 
     def _planned(self, error: ExecutionError | None) -> Plan | None:

@@ -15,6 +15,7 @@ import shutil
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from moonpool.sandboxes.folder_trees import remove_tree
 from moonpool.sandboxes.leftovers import end_outer_sandboxes_naming
 from moonpool.store.private_files import unusable_data_folder
 
@@ -46,7 +47,8 @@ def _make(parent: Path) -> tuple[Path, int]:
     with _locked(parent):
         _remove_abandoned(parent)
         folder = parent / secrets.token_hex(8)
-        folder.mkdir(mode=0o755)
+        folder.mkdir(mode=0o700)
+        folder.chmod(0o755)  # whatever the umask is
         lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
     return folder, lock
@@ -72,7 +74,7 @@ def _remove_abandoned(parent: Path) -> None:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             end_outer_sandboxes_naming(folder)  # there are none unless its reaper was killed too
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_tree(folder)
         except BlockingIOError:
             pass  # its process lives
         finally:

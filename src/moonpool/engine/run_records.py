@@ -27,13 +27,22 @@ if TYPE_CHECKING:
     from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.run_services import RunServices
     from moonpool.pipeline.caller_grant import CallerGrant
+    from moonpool.sandboxes.host_folders import HostFolders
     from moonpool.tools.snapshot import ToolSnapshot
 
 
 class RunRecords:
     """One run's identity, and what is written in its name."""
 
-    def __init__(self, runtime: RunServices, caller_grant: CallerGrant, session_id: str, request: CodeRequest) -> None:
+    def __init__(
+        self,
+        runtime: RunServices,
+        caller_grant: CallerGrant,
+        session_id: str,
+        request: CodeRequest,
+        folders: HostFolders | None = None,
+    ) -> None:
+        """`folders` of the host are in its sandbox."""
         self._runtime, self._caller_grant, self._request = runtime, caller_grant, request
         self.identity = CallIdentity(
             run_id=f"run_{token_hex(16)}",
@@ -43,6 +52,8 @@ class RunRecords:
             code_digest=digest_bytes(request.code),
             language=request.language,
         )
+        shown = () if folders is None else folders.shown
+        self._folders = tuple(f"{'rw' if one.writable else 'ro'} {one.path}" for one in shown)
         image = runtime.sandbox_spec.image
         self.image = f"{image.name}@{image.digest}"
         self.tally: Counter[str] = Counter()  # of what was redacted in the result
@@ -143,6 +154,7 @@ class RunRecords:
                     dry_run=self._request.dry_run,
                     plan_id=plan_id,
                     process=self._runtime.process,
+                    folders=self._folders,
                 )
             )
         )

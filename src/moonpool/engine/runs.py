@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from moonpool.engine.branches import Undone
     from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.execution_spec import ExecutionOutcome
-    from moonpool.engine.packages.requests import Install
+    from moonpool.engine.packages.requests import InstallAnswer, Installs
     from moonpool.engine.run_services import RunServices
     from moonpool.features.recordings.recorder import RunRecording
     from moonpool.pipeline.budgets import SessionMemory
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.pipeline.planned_run import PlanWatch
     from moonpool.sandboxes.base import Sandbox
+    from moonpool.sandboxes.host_folders import HostFolders
     from moonpool.tools.snapshot import ToolSnapshot
 
     Recover = Callable[["Run"], Awaitable[Undone | None]]
@@ -77,12 +79,13 @@ class Run:
         session_id: str,
         request: CodeRequest,
         memory: SessionMemory,
-        install: Install | None = None,
+        install: Installs | None = None,
+        folders: HostFolders | None = None,
     ) -> None:
-        """`install` installs packages for the session; None: its code may not."""
+        """`install` answers code that asks for packages; None: it may not. `folders` are in its sandbox."""
         self._runtime, self._caller_grant, self._request = runtime, caller_grant, request
         self._memory, self._install = memory, install
-        self._records = RunRecords(runtime, caller_grant, session_id, request)
+        self._records = RunRecords(runtime, caller_grant, session_id, request, folders)
         self.run_id = self._records.identity.run_id
         self._context: CallContext | None = None  # of its calls, once its code can make some
         self._rehearsal = Rehearsal(declared=request.placeholders) if request.dry_run else None
@@ -95,6 +98,7 @@ class Run:
         self._watch: PlanWatch | None = None
         self._ending: RunEnding | None = None
         self._tools: ToolSnapshot | None = None  # that it ran with
+        self.folder_remark = ""  # of before its code started
         if request.begun is not None:
             request.begun(self.run_id)
 
@@ -186,6 +190,7 @@ class Run:
             manifest_digest=tools.digest,
             final=final,
             has_checkpoints=history.has_checkpoints,
+            has_folders=history.has_folders,
             timeout_s=self._request.timeout_s or settings.timeout_s,
             result_bytes_max=settings.result_bytes_max,
             limits=self._runtime.sandbox_spec.limits,
@@ -194,7 +199,8 @@ class Run:
         )
         room = self._runtime.artifacts.of_run(self.run_id, identity.session_id)
         keepers = {stream: self._keeper(stream, room) for stream in Stream}
-        execution = self._execution = Execution(sandbox, spec, self, keepers, self._install)
+        install = None if self._install is None else self._installed
+        execution = self._execution = Execution(sandbox, spec, self, keepers, install)
         self._records.failed_calls = execution.failed_calls
         progress = self._progress_of_calls()
         context = self._context = self._caller_grant.make_context(
@@ -220,6 +226,7 @@ class Run:
             tools=tools,
             spec=spec,
             keepers=keepers,
+            network=history.network,
         )
         if self._watch is not None:
             self._watch.begin(context.counters)
@@ -240,6 +247,7 @@ class Run:
                 was_put_back=history.was_put_back,
                 has_network=sandbox.listener is not None,
                 has_folders=history.has_folders,
+                packages=history.packages,
             )
             self._recording = recorder.begin(start)
         # The journal keeps order: whatever the code causes is recorded after its start. Without a journal it must
@@ -247,8 +255,11 @@ class Run:
         if not recorded.done() or recorded.exception():
             recorded.add_done_callback(lambda done: execution.force_end("journal") if done.exception() else None)
         self._records.code_begins()
+        network = history.network
+        taking = nullcontext() if network is None else network.executing(identity.session_id, self.run_id)
         try:
-            outcome = self.outcome = await execution.run()
+            with taking:
+                outcome = self.outcome = await execution.run()
         except asyncio.CancelledError:
             self._records.code_ends()
             context.end()  # before its last record: what comes later is none of this execution's
@@ -291,6 +302,14 @@ class Run:
         if self._watch is not None and self._watch.problem and self._execution is not None:
             self._execution.force_end("plan")  # now that the call which the plan does not have is recorded
         return outcome
+
+    async def _installed(self, text: str) -> InstallAnswer:
+        """What came of an installation that the code asked for."""
+        assert self._install is not None
+        answer = await self._install(text)
+        if self._recording is not None:
+            self._recording.installed(text, answer.reply, answer.packages)
+        return answer
 
     def turn_away(self, kind: CallErrorType) -> None:
         """Count a call that did not enter the pipeline."""
@@ -374,7 +393,10 @@ class Run:
         if outcome.process_only and recover is not None:
             outcome = self.outcome = replace(outcome, recovered=await recover(self))
         exceeded = self._watch.problem if self._watch is not None else ""
-        envelope = await ending.envelope(outcome, sandbox, exceeded=exceeded)
+        news = await sandbox.synchronise_folders()
+        if self.folder_remark:
+            news = replace(news, remark="; ".join(filter(None, (self.folder_remark, news.remark))))
+        envelope = await ending.envelope(outcome, sandbox, exceeded=exceeded, folders=news)
         self._keep_recording(envelope, forced=outcome.forced or "", nondeterminism_log=outcome.nondeterminism_log)
         await self._records.end(envelope, output_bytes=ending.output_bytes)
         return envelope

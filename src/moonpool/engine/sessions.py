@@ -30,11 +30,13 @@ from moonpool.engine.files.service import FileLimits, SessionFiles
 from moonpool.engine.languages import Languages, LanguageUnavailableError
 from moonpool.engine.network import GuestNetwork, NetworkServices
 from moonpool.engine.packages.model import PackageError, PackagesOffError
+from moonpool.engine.packages.requests import answer_of
 from moonpool.engine.packages.service import SessionInstalls
 from moonpool.engine.runs import CANCELLED_EARLY, InterruptedRunError, Run
 from moonpool.features.plans.model import PlanError, PlanStoreError
 from moonpool.features.usage.token_accounting import TokenAccounting
 from moonpool.pipeline.budgets import SessionMemory
+from moonpool.sandboxes.host_folders import FolderError
 from moonpool.sandboxes.shielding import end_within
 from moonpool.store.process_marks import own_mark
 from moonpool.tools.snapshot import ToolSnapshot, show
@@ -49,6 +51,7 @@ if TYPE_CHECKING:
     from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.packages.installer import PackageInstaller
     from moonpool.engine.packages.model import InstalledPackages
+    from moonpool.engine.packages.requests import InstallAnswer
     from moonpool.engine.run_services import Pipeline
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.features.plans.service import Plans
@@ -84,6 +87,7 @@ class Runtime:
     plans: Plans | None = None  # None: no plan is kept, so none can be approved
     network: NetworkRules | None = None  # of every session that is opened without its own, where the operator says so
     network_services: NetworkServices = field(default_factory=NetworkServices)
+    folders: HostFolders | None = None  # of the host, in every session that is opened without its own
     packages: Callable[[], Awaitable[PackageInstaller]] | None = None  # None: nobody may install any
     process: str = field(default_factory=own_mark)
     _sessions: set[Session] = field(default_factory=set["Session"], init=False)
@@ -118,7 +122,7 @@ class Runtime:
         """A session; its sandbox opens at the first execution. Close it. `final`: it runs one execution only.
         `checkpoints`: it can be undone and forked. `network`: what its code may reach, see `Session.network`; None:
         as `Runtime.network` says. SECURITY: rules come from the operator or an application, never from code or a model.
-        `folders` of the host are in its sandbox.
+        `folders` of the host are in its sandbox; None: those of `Runtime.folders`.
 
         Raises InputError for a `session_id` that cannot be put on record, and for `checkpoints` with `folders`;
         NetworkRuleError.
@@ -130,7 +134,7 @@ class Runtime:
             final=final,
             checkpoints=checkpoints,
             network=self.network if network is None else network,
-            folders=folders,
+            folders=self.folders if folders is None else folders,
         )
         self._sessions.add(session)
         return session
@@ -314,7 +318,9 @@ class Session:
                 await self._branch.enter(sandbox)
                 await self._branch.keep(sandbox)
                 self._branch.changed()
+            await _same_folders(sandbox)
             yield sandbox
+            await _same_folders(sandbox)
 
     async def install(self, specifier: str) -> InstalledPackages:
         """Install packages for this session, such as `numpy>=2`; code that runs already can import them, too.
@@ -337,6 +343,9 @@ class Session:
                 return await installs.install(specifier)
         except FileTransferError:
             raise PackageError("nothing was installed: Moonpool was closed meanwhile") from None
+
+    async def _install_for_code(self, specifier: str) -> InstallAnswer:
+        return await answer_of(self.install(specifier))
 
     def with_packages_of(self, other: Session) -> Session:
         """This session, which has run nothing yet, with what `other` installed."""
@@ -369,18 +378,32 @@ class Session:
         if request.language not in LANGUAGES:
             language_of(request.language)
             raise InputError(f"{request.language!r} must be given as one of {', '.join(LANGUAGES)}")
-        if request.dry_run and request.plan is not None:
-            raise InputError("a dry run makes a plan, and cannot run under one; give either `dry_run` or `plan`")
-        if self._kernel.network is not None and (request.dry_run or request.plan is not None):
-            raise InputError("a plan is of tool calls, and does not bound a network; run it without one")
+        if request.dry_run or request.plan is not None:
+            self._check_planned(request)
         if request.placeholders and not request.dry_run:
             raise InputError("placeholders answer the calls of a dry run; ask for one")
         if request.timeout_s is not None and not 0 < request.timeout_s <= settings.timeout_s_max:
             raise InputError(f"the timeout must be above 0 and at most {settings.timeout_s_max:g} s")
 
+    def _check_planned(self, request: CodeRequest) -> None:
+        if request.dry_run and request.plan is not None:
+            raise InputError("a dry run makes a plan, and cannot run under one; give either `dry_run` or `plan`")
+        if self._kernel.network is not None:
+            raise InputError("a plan is of tool calls, and does not bound a network; run it without one")
+        if self._sandbox_spec.folders is not None:
+            raise InputError("a plan is of tool calls, and does not bound what changes in a folder; run it without one")
+
     async def _execute(self, request: CodeRequest) -> Envelope:
-        install = None if self._runtime.packages is None else self.install
-        run = self._run = Run(self._runtime, self._caller_grant, self.session_id, request, self._memory, install)
+        install = None if self._runtime.packages is None else self._install_for_code
+        run = self._run = Run(
+            self._runtime,
+            self._caller_grant,
+            self.session_id,
+            request,
+            self._memory,
+            install,
+            self._sandbox_spec.folders,
+        )
         snapshot: ToolSnapshot | None = None
         try:
             self._runtime.check_open()
@@ -394,6 +417,8 @@ class Session:
         except HostUnfitError as error:  # recorded, but nothing that a program should read as a failed execution
             await run.failed_to_start(ExecutionError(type="SandboxError", message=str(error)), snapshot)
             raise
+        except FolderError as error:
+            return await run.failed_to_start(ExecutionError(type="FolderError", message=str(error)), snapshot)
         except (PlanError, PlanStoreError):  # nothing was run, and nothing is on record but the plan
             raise
         except MoonpoolError as error:
@@ -411,6 +436,8 @@ class Session:
             was_put_back=self._kernel.was_put_back,
             has_checkpoints=self._branch is not None,
             has_folders=self._sandbox_spec.folders is not None,
+            network=self._kernel.network,
+            packages=self._kernel.packages.installed.packages,
         )
         self._kernel.was_put_back = False
         try:
@@ -448,6 +475,7 @@ class Session:
         if self._branch is not None:
             await self._branch.enter(ready[0])
             await self._branch.keep(ready[0])
+        run.folder_remark = await _same_folders(ready[0])
         return ready
 
     # --- checkpoints
@@ -590,6 +618,17 @@ def _checked_id(session_id: str) -> str:
             f"{session_id[:80]!r} cannot be the id of a session; use up to {SESSION_ID_CHARS_MAX} printable characters"
         )
     return session_id
+
+
+async def _same_folders(sandbox: Sandbox) -> str:
+    """Let it see host folders that are copied as they are now, and these what changed in it; what is to be said of it.
+
+    Raises FolderError.
+    """
+    news = await sandbox.synchronise_folders()
+    if news.failure:
+        raise FolderError(news.failure)
+    return news.remark
 
 
 async def _show_if_possible(sandbox: Sandbox, snapshot: ToolSnapshot) -> None:

@@ -29,7 +29,7 @@ from moonpool.tools.update_times import UpdateClock
 from moonpool.tools.wrapper_tree import tree_digest, write_tree
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
     from moonpool.configuration.server_config import ServerLeftOutError
@@ -172,13 +172,19 @@ class ToolRegistry:
             self._listings[server_id] = cleaned
         return await self._renew()
 
+    async def load(self, server_ids: Iterable[str]) -> None:
+        """Load the tools of servers that came after the first snapshot; that one loads them itself."""
+        if self._snapshot is not None:
+            await asyncio.gather(*map(self._load, server_ids))
+            await self._renew()
+
     def expect(self, server_id: str, key: str) -> None:
-        """One more server, whose tools the first snapshot loads."""
+        """One more server, whose tools the first snapshot loads, or else `load`."""
         self._keys[server_id] = key
         self._watch.watch(server_id, key)
 
     def leave_out(self, server_id: str, error: ServerLeftOutError) -> None:
-        """One more server whose entry cannot be used. Before the first snapshot."""
+        """One more server whose entry cannot be used. The next snapshot says so."""
         self._left_out = {**self._left_out, server_id: error}
         self._problems[server_id] = error
 

@@ -26,7 +26,8 @@ PIP_PRECEDENCE = ("global", "install", ":env:")  # later wins, as in pip
 
 def read_pip_settings(python: str = sys.executable) -> dict[str, str]:
     """Return pip's effective settings for `install`; without pip, those of its environment variables."""
-    command = [python, "-m", "pip", "--disable-pip-version-check", "config", "list"]
+    # SECURITY: -P, else a `pip` in the current directory is run, where code of a sandbox may have put it.
+    command = [python, "-P", "-m", "pip", "--disable-pip-version-check", "config", "list"]
     try:
         listed = subprocess.run(
             command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=PIP_TIMEOUT_S, check=False

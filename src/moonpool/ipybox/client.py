@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from mcp.types import Tool
+from mcp.types import CallToolResult, ListToolsResult, TextContent, Tool
 
 from moonpool.core.errors import ConfigError
 from moonpool.ipybox.options import ExecutorOptions
@@ -13,8 +13,8 @@ from moonpool.sdk.hosted_session import in_a_thread
 from moonpool.sdk.session_handle import SessionHandle
 
 if TYPE_CHECKING:
+    from moonpool.core.calls import ToolCallOutcome
     from moonpool.features.approvals.events import ApprovalQuestion
-    from moonpool.sdk.hosted_session import HostedSession
 
 ToolResult: TypeAlias = "dict[str, Any] | str | None"
 _NAME = "server"
@@ -71,20 +71,43 @@ class MCPClient:
 
     async def run(self, tool_name: str, tool_args: dict[str, Any]) -> ToolResult:
         """The result of a call: its structured content, else its text, else None. Raises Exception when it fails."""
-
-        async def called(hosted: HostedSession) -> Any:
-            return answer_of(await hosted.call_tool(_NAME, tool_name, tool_args, _refuse))
-
-        answer = await self._started.call(called).wait()
+        answer: dict[str, Any] = answer_of(await _called(self._started, tool_name, tool_args))
         if "error" in answer:
             raise Exception(answer["error"])  # noqa: TRY002  as in ipybox
         return answer["result"]
+
+    @property
+    def session(self) -> MCPSession:
+        """Lists and calls tools as the MCP SDK's `ClientSession` does. Raises RuntimeError when not started."""
+        return MCPSession(self, self._started)
 
     @property
     def _started(self) -> SessionHandle:
         if self._session is None:
             raise RuntimeError("MCP client not started")
         return self._session
+
+
+class MCPSession:
+    """Tools as the MCP SDK's `ClientSession` has them; its other methods are not here."""
+
+    def __init__(self, client: MCPClient, started: SessionHandle) -> None:
+        self._client, self._started = client, started
+
+    async def list_tools(self) -> ListToolsResult:
+        """The tools of the server as it describes them. Raises ConfigError."""
+        return ListToolsResult(tools=await self._client.list_tools())
+
+    async def call_tool(self, name: str, arguments: dict[str, Any] | None = None) -> CallToolResult:
+        """The result of a call, as the server gave it; of one that failed or was refused, why, with `is_error`."""
+        outcome = await _called(self._started, name, arguments or {})
+        if (error := outcome.error) is not None:
+            return CallToolResult(content=[TextContent(type="text", text=error.message)], is_error=True)
+        return CallToolResult.model_validate({"content": [], **(outcome.raw or {})})
+
+
+async def _called(started: SessionHandle, name: str, arguments: dict[str, Any]) -> ToolCallOutcome:
+    return await started.call(lambda hosted: hosted.call_tool(_NAME, name, arguments, _refuse)).wait()
 
 
 def _refuse(question: ApprovalQuestion) -> None:

@@ -71,8 +71,8 @@ class CodeExecutor:
         """Nothing is started yet. Hosts and ports are taken and no port is opened.
 
         `kernel_env` are the kernel's variables, it inherits none. Packages are found in `mcptools` of `working_dir`
-        (the current directory) and of the folders in `kernel_env["PYTHONPATH"]`. Pictures go to the folder
-        `images_dir` (`images`).
+        (the current directory) and of the folders in `kernel_env["PYTHONPATH"]`. An execution that leaves a given
+        `working_dir` is put back after it, which its output says. Pictures go to the folder `images_dir` (`images`).
         `approval_timeout` is how long a call waits for an answer, `connect_timeout` for its server,
         `kernel_init_timeout` the start for the kernel; seconds, None: for ever. `sandbox=False` is sandboxed as well.
         `sandbox_config` is a settings file of sandbox-runtime; code may reach its domains, and none without one.
@@ -115,7 +115,7 @@ class CodeExecutor:
             await kernel.stop()
 
     async def reset(self) -> None:
-        """Start a new kernel, without variables and definitions. Servers start again; new packages are known."""
+        """Start a new kernel, without variables and definitions. Servers start again."""
         before, self._kernel = self._started_kernel, await self._started()
         await before.stop()
 
@@ -196,6 +196,7 @@ class CodeExecutor:
             self.images_dir or Path("images"),
             self.kernel_init_timeout,
             require_shell_escape=self.require_shell_escape,
+            stays=self.working_dir is not None,
         )
         try:
             await kernel.start()

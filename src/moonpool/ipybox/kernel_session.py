@@ -5,16 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
-from uuid import uuid4
 
 from moonpool.configuration.secrets import secrets_in_arguments
-from moonpool.ipybox.registered_servers import awaited
+from moonpool.ipybox.pictures import save_pictures
+from moonpool.ipybox.registered_servers import NewServers, awaited
 from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest
-from moonpool.sandboxes.folder_binding import open_without_links
+from moonpool.sandboxes.host_folders import link_of_code
 from moonpool.sdk import events
+from moonpool.sdk.hosted_session import EventTypes, in_loop
 from moonpool.sdk.results import Result
 from moonpool.sdk.session import Session
+from moonpool.sdk.session_handle import SessionHandle
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -24,9 +27,9 @@ if TYPE_CHECKING:
 
 _QUIET: Final = {"TERM": "dumb", "NO_COLOR": "1"}
 _GUEST: Final = "__import__('moonpool_guest.python', fromlist=['{0}']).{0}"
+_TYPES: Final = EventTypes(events.ApprovalRequest, events.ServerQuestion)
 _LOST: Final = "the variables of this session are lost"
 _NO_RESULT: Final = frozenset({"ResultNotSerializable", "OutputTooLarge"})
-_SUFFIXES: Final = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}
 
 
 @dataclass
@@ -70,20 +73,32 @@ class KernelSession:
         init_s: float,
         *,
         require_shell_escape: bool = False,
+        stays: bool = False,
     ) -> None:
-        """`init_s`: how long its start may take once its environment is there."""
+        """`init_s`: how long its start may take once its environment is there. `stays`: each execution begins in its
+        working directory.
+        """
         # SECURITY: variables that are secrets, by name or look, are redacted as the servers' are.
         secrets = secrets_in_arguments(f"{name}={value}" for name, value in kernel_env.items())
-        self._session = Session(replace(options, secrets=frozenset(secrets)))
+        options = replace(options, secrets=frozenset(secrets))
+        self._handle = SessionHandle(options, _TYPES, lambda: partial(in_loop, asyncio.get_running_loop()))
+        self._session = Session(options, handle=self._handle)
         self._setup = _asking(require_shell_escape) if options.asks_shell else ""
-        self._roots = options.roots
+        if stays:
+            self._setup += f"\n{_GUEST.format('working_dir')}.keep()"
+        self._options = options
+        self._new_servers: NewServers | None = None
+        self._awaited: list[str] = []
         self._variables, self._init_s = {**_QUIET, **kernel_env}, init_s
-        self._images_dir = images_dir.resolve()  # before code can put a link there
+        # SECURITY: a link that code made, of this session or an earlier one, is not resolved; `_save` refuses it
+        code_made = link_of_code(images_dir, options.work) is not None
+        self._images_dir = images_dir.absolute() if code_made else images_dir.resolve()
         self._prepared = False
         self._running: set[asyncio.Event] = set()  # set to cancel the execution
 
     async def start(self) -> None:
         """Raises TimeoutError, and what opening a session raises."""
+        self._new_servers = await asyncio.to_thread(NewServers, self._options.roots, os.environ)
         await self._session.start()
         await self._prepare()
 
@@ -105,12 +120,13 @@ class KernelSession:
 
         Raises ExecutionError, TimeoutError, InputError.
         """
-        if not self._prepared:
-            await self._prepare()
         text, cancelled = _Text(), asyncio.Event()
-        self._running.add(cancelled)
-        stream = self._session.stream(code, timeout=timeout)
+        stream = self._session.stream(code if code.strip() else "pass", timeout=timeout)  # ipybox takes no code, too
+        self._running.add(cancelled)  # from here on `cancel` ends it
         try:
+            await self._expect_new_servers()
+            if not self._prepared:
+                await self._prepare()
             while (event := await _next(stream, cancelled)) is not None:
                 match event:
                     case events.Output():
@@ -136,11 +152,28 @@ class KernelSession:
             f"__import__('os').environ.update({self._variables!r})\n"
             f"__import__('sys').path[2:2] = {['', *map(os.path.abspath, entries)]!r}{self._setup}"
         )
-        if names := await asyncio.to_thread(awaited, self._roots, os.environ):
-            code += f"\n{_GUEST.format('async_tools')}.make_async({names})"
+        self._awaited = await asyncio.to_thread(awaited, self._options.roots, os.environ)
+        if self._awaited:
+            code += f"\n{_make_async(self._awaited)}"
+        await self._run_own(code)
+        self._prepared = True
+
+    async def _expect_new_servers(self) -> None:
+        """Let code import the packages of servers that were registered since the last execution."""
+        assert self._new_servers is not None
+        new = await asyncio.to_thread(self._new_servers.take, os.environ)
+        config = await asyncio.to_thread(self._options.config_of_new, new, os.environ) if new else None
+        if config is None:
+            return
+        await self._handle.call(lambda hosted: hosted.expect_servers(config)).wait()
+        names = await asyncio.to_thread(awaited, self._options.roots, os.environ)
+        if self._prepared and names != self._awaited:
+            self._awaited = names
+            await self._run_own(_make_async(names))
+
+    async def _run_own(self, code: str) -> None:
         result = await self._session.run(code, timeout=self._init_s)
         self._check(result, self._init_s)
-        self._prepared = True
 
     def _check(self, result: Result, timeout: float | None) -> None:
         error = result.error
@@ -159,27 +192,19 @@ class KernelSession:
         raise ExecutionError(f"{error.type}: {error.message}\n{result.stderr}")
 
     async def _result(self, result: Result, text: _Text) -> ExecutionResult:
-        pictures = [(one.data, _SUFFIXES[one.mime]) for one in result.displays if one.mime in _SUFFIXES]
-        images = await asyncio.to_thread(self._save, pictures) if pictures else []
+        pictures = [(one.mime, one.data) for one in result.displays]
+        images = await asyncio.to_thread(save_pictures, self._images_dir, pictures) if pictures else []
         return ExecutionResult(text=(text.of(result) + shown_text(result)).strip() or None, images=images)
-
-    def _save(self, pictures: list[tuple[bytes, str]]) -> list[Path]:
-        """SECURITY: code may write in that folder, so nothing of its path may be a link by now. Raises OSError."""
-        folder = open_without_links(self._images_dir, make=True)
-        try:
-            names = [f"{uuid4().hex}{suffix}" for _, suffix in pictures]
-            for name, (data, _) in zip(names, pictures, strict=True):
-                fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=folder)
-                with os.fdopen(fd, "wb") as file:
-                    file.write(data)
-        finally:
-            os.close(folder)
-        return [self._images_dir / name for name in names]
 
 
 def _asking(require_escape: bool) -> str:
     """Code that lets a kernel ask about shell commands."""
     return f"\n{_GUEST.format('shell_approval')}.install(require_escape={require_escape})"
+
+
+def _make_async(servers: list[str]) -> str:
+    """Code that lets packages of these servers be awaited."""
+    return f"{_GUEST.format('async_tools')}.make_async({servers})"
 
 
 async def _next(stream: object, cancelled: asyncio.Event) -> object:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import keyword
 import os
 import secrets
 import shutil
+import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +16,7 @@ from moonpool.core.errors import ConfigError, InputError
 from moonpool.core.naming import name_server_modules
 from moonpool.ipybox.options import with_env_file
 from moonpool.ipybox.registered_servers import register
+from moonpool.sandboxes.folder_binding import open_without_links
 from moonpool.sdk.hosted_session import EventTypes, HostedSession, in_a_thread
 from moonpool.sdk.options import SessionOptions
 from moonpool.sdk.session_handle import SessionHandle
@@ -48,9 +51,9 @@ async def generate_mcp_sources(
 
     `server_params` has `command`, `args`, `env` of a server that is started, or `url`, `headers`, `type` of one that is
     reached by HTTP. `${VAR}` in it is replaced by the environment's value, or that in the file `.env`, each time the
-    server is started; only the placeholder is kept. Code of executors that start afterwards imports the package and
-    calls the server; `reset` of one that is open lets it know the server too. A package of this name is replaced when
-    the new one is complete. Imported outside a sandbox, it calls the server through a `ToolServer`. With `async_api`
+    server is started; only the placeholder is kept. Code of executors imports the package and calls the server; that
+    of one that runs already, from its next execution on. A package of this name is replaced when the new one is
+    complete. Imported outside a sandbox, it calls the server through a `ToolServer`. With `async_api`
     its `run` is awaited. Raises ValueError for a name that cannot be a package, InputError, and ConfigError when the
     server cannot be reached.
     """
@@ -68,6 +71,8 @@ async def generate_mcp_sources(
 
 
 class _OneServer(SessionOptions):
+    source = "server_params"
+
     def config(self, environ: Mapping[str, str]) -> McpConfig | None:
         return super().config(with_env_file(environ))
 
@@ -75,7 +80,7 @@ class _OneServer(SessionOptions):
 async def _listed(hosted: HostedSession, server_name: str) -> ToolSnapshot:
     snapshot = await hosted.relisted(server_name)
     if server_name in snapshot.problems:
-        raise ConfigError(f"server {server_name!r}: {snapshot.problems[server_name]}")
+        raise ConfigError(snapshot.problems[server_name])
     return snapshot
 
 
@@ -94,30 +99,58 @@ def write_package(
 
     Raises InputError. Blocking.
     """
-    if root.is_symlink():  # by code in a sandbox, perhaps
-        raise InputError(f"{root} is a link; name the folder that it leads to")
-    target, own = root / name, secrets.token_hex(8)
-    building, before = root / f".{name}-{own}", root / f".{name}-{own}-before"
+    # SECURITY: code in a sandbox may work in this folder meanwhile: from here on no name in it is followed as a link.
+    root = root.parent.resolve() / root.name
     try:
-        root.mkdir(parents=True, exist_ok=True)
-        shutil.copytree(snapshot.tree / "mcptools" / name, building)
-        for module in building.glob("*.py"):
-            module.write_text(_outside(module.read_text(encoding="utf-8"), async_api=async_api), encoding="utf-8")
-        (building / "_client.py").write_text(_CLIENT, encoding="utf-8")
+        at = open_without_links(root, make=True)
+    except OSError as error:
+        why = "it is a link" if error.errno == errno.ELOOP else error.strerror
+        raise InputError(f"{root} cannot be the folder of packages: {why}") from error
+    own = secrets.token_hex(8)
+    building, before = f".{name}-{own}", f".{name}-{own}-before"
+    try:
+        os.mkdir(building, dir_fd=at)
+        _write_files(_files(snapshot.tree / "mcptools" / name, async_api=async_api), building, at)
         register(root, name, params, os.environ, async_api=async_api)
         with suppress(FileNotFoundError):
-            target.rename(before)  # a symlink itself, not what it leads to
-        building.rename(target)
+            os.rename(name, before, src_dir_fd=at, dst_dir_fd=at)  # a link itself, not what it leads to
+        os.rename(building, name, src_dir_fd=at, dst_dir_fd=at)
     except OSError as error:
-        if not os.path.lexists(target) and os.path.lexists(before):
-            before.rename(target)
-        raise InputError(f"the package {target} cannot be written: {error.strerror or error}") from error
+        with suppress(OSError):  # back, where nothing else is there by now
+            os.rename(before, name, src_dir_fd=at, dst_dir_fd=at)
+        raise InputError(f"the package {root / name} cannot be written: {error.strerror or error}") from error
     finally:
-        shutil.rmtree(building, ignore_errors=True)
-        if before.is_symlink() or before.is_file():
-            before.unlink()
+        for left in (building, before):
+            _remove(left, at)
+        os.close(at)
+
+
+def _files(package: Path, *, async_api: bool) -> dict[str, str]:
+    """The files of a package, by name."""
+    modules = {path.name: path.read_text(encoding="utf-8") for path in package.glob("*.py")}
+    files = {name: _outside(text, async_api=async_api) for name, text in modules.items()}
+    return {**files, "_client.py": _CLIENT}
+
+
+def _write_files(files: Mapping[str, str], folder: str, at: int) -> None:
+    """Write new files into the new folder `folder` of the folder `at`. Raises OSError."""
+    inside = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=at)
+    try:
+        for name, text in files.items():
+            fd = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644, dir_fd=inside)
+            with os.fdopen(fd, "w", encoding="utf-8") as file:
+                file.write(text)
+    finally:
+        os.close(inside)
+
+
+def _remove(name: str, at: int) -> None:
+    """Remove a folder, a file or a link of the folder `at`, if it is there."""
+    with suppress(OSError):
+        if stat.S_ISDIR(os.stat(name, dir_fd=at, follow_symlinks=False).st_mode):
+            shutil.rmtree(name, ignore_errors=True, dir_fd=at)
         else:
-            shutil.rmtree(before, ignore_errors=True)
+            os.unlink(name, dir_fd=at)
 
 
 def _outside(module: str, *, async_api: bool) -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import stat
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,6 +15,7 @@ from moonpool.core.errors import ConfigError
 from moonpool.ipybox import shell_server
 from moonpool.ipybox.registered_servers import registered
 from moonpool.ipybox.sandbox_config import allowed_domains
+from moonpool.policy import Rule, Verdict, configuration_layer
 from moonpool.sdk.options import SessionOptions
 from moonpool.settings import Settings
 
@@ -21,10 +23,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from moonpool.configuration.servers import McpConfig
+    from moonpool.policy import Layer
     from moonpool.sandboxes.host_folders import HostFolders
 
 _log = logging.getLogger("moonpool.ipybox")
 _told: set[str] = set()
+_ENV_BYTES_MAX: Final = 256 * 1024
 _ENDLESS_S: Final = 30 * 86_400.0
 _DEFAULTS: Final[dict[str, Any]] = {
     "timeout_s": _ENDLESS_S,
@@ -43,6 +47,7 @@ _DEFAULTS: Final[dict[str, Any]] = {
 class ExecutorOptions(SessionOptions):
     """What an executor asks for. The servers are those whose packages its code can import."""
 
+    source = "a registered server"
     roots: tuple[Path, ...] = ()  # folders of packages
     given: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, "Mapping[str, Any]"])  # more servers
     approval_timeout: float | None = None
@@ -65,7 +70,12 @@ class ExecutorOptions(SessionOptions):
         """The folders of this machine that code sees. Raises FolderError, ConfigError."""
         if not self.work:
             return None
-        return host_folders(self.settings(environ), environ, self.work, self.imports, is_workspace=False)
+        settings = self.settings(environ)
+        return host_folders(settings, environ, self.work, self.imports, is_workspace=False, fixed=self.roots)
+
+    def layers(self) -> tuple[Layer, ...]:
+        """Asks about all tools, those of servers too that are registered later."""
+        return (_ASKS,) if self.asks else ()
 
     def config(self, environ: Mapping[str, str]) -> McpConfig | None:
         """The servers, with `${VAR}` from the environment or the file `.env`. Raises ConfigError."""
@@ -75,17 +85,28 @@ class ExecutorOptions(SessionOptions):
             if shell_server.NAME in servers:
                 raise ConfigError(f"a server called {shell_server.NAME!r} cannot be used with approve_shell_cmds=True")
             servers[shell_server.NAME] = _SHELL
-        return SessionOptions(servers=servers).config(with_env_file(environ)) if servers else None
+        return self._parsed(servers, environ)
+
+    def config_of_new(self, found: Mapping[str, Mapping[str, Any]], environ: Mapping[str, str]) -> McpConfig | None:
+        """Servers that were registered after the session began; None: none.
+
+        SECURITY: rules of servers are read when a session opens, so one that brings rules of its own waits for that.
+        """
+        plain = {name: params for name, params in found.items() if "moonpool" not in params}
+        return self._parsed({name: self._entry(params) for name, params in plain.items()}, environ)
 
     def _entry(self, params: Mapping[str, Any]) -> dict[str, Any]:
         block = dict(params.get("moonpool") or {})
         block.setdefault("connect_timeout_s", self.connect_timeout)
-        verdict = "ask" if self.asks else "allow"
-        if self.asks or not {"allow", "ask", "deny", "rules"} & block.keys():
-            block[verdict] = [*block.get(verdict, ()), "*"]
+        if not self.asks and not {"allow", "ask", "deny", "rules"} & block.keys():
+            block["allow"] = ["*"]
         return {**params, "moonpool": block}
 
+    def _parsed(self, servers: Mapping[str, Any], environ: Mapping[str, str]) -> McpConfig | None:
+        return SessionOptions.config(replace(self, servers=servers), with_env_file(environ)) if servers else None
 
+
+_ASKS: Final = configuration_layer((Rule(rule_id="approve_tool_calls", verdict=Verdict.ASK),))
 _SHELL: Final[dict[str, Any]] = {
     "command": sys.executable,
     "args": ["-I", "-S", shell_server.__file__],
@@ -129,9 +150,12 @@ def work_folders(working_dir: Path | None, images_dir: Path | None) -> tuple[Pat
 
 def import_folders(kernel_env: Mapping[str, str]) -> tuple[Path, ...]:
     """The folders of PYTHONPATH that are there, without what every sandbox sees."""
-    entries = [Path(entry).resolve() for entry in kernel_env.get("PYTHONPATH", "").split(os.pathsep) if entry]
-    seen = [one for one in entries if one.is_relative_to("/usr") and not one.is_relative_to("/usr/local")]
-    return tuple(one for one in entries if one.is_dir() and one not in seen)
+    entries = [Path(entry) for entry in kernel_env.get("PYTHONPATH", "").split(os.pathsep) if entry]
+    return tuple(one for one in entries if one.is_dir() and not _is_in_every_sandbox(one.resolve()))
+
+
+def _is_in_every_sandbox(folder: Path) -> bool:
+    return folder.is_relative_to("/usr") and not folder.is_relative_to("/usr/local")
 
 
 def package_roots(working_dir: Path | None, kernel_env: Mapping[str, str]) -> tuple[Path, ...]:
@@ -143,7 +167,7 @@ def package_roots(working_dir: Path | None, kernel_env: Mapping[str, str]) -> tu
 def with_env_file(environ: Mapping[str, str]) -> dict[str, str]:
     """The environment, and what the file `.env` of the current directory adds to it."""
     try:
-        lines = Path(".env").read_text(encoding="utf-8").splitlines()
+        lines = _env_file().splitlines()
     except FileNotFoundError:
         return dict(environ)
     except (OSError, ValueError) as error:
@@ -151,6 +175,17 @@ def with_env_file(environ: Mapping[str, str]) -> dict[str, str]:
         return dict(environ)
     given = {name: value for name, value in map(_assignment, lines) if name}
     return {**given, **environ}
+
+
+def _env_file() -> str:
+    """SECURITY: where none was, code may have made one: a link to a device, or 256 MiB. Raises OSError, ValueError."""
+    with os.fdopen(os.open(".env", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise OSError("it is no file")
+        content = file.read(_ENV_BYTES_MAX + 1)
+    if len(content) > _ENV_BYTES_MAX:
+        raise OSError(f"it is larger than {_ENV_BYTES_MAX} bytes")
+    return content.decode("utf-8")
 
 
 def _assignment(line: str) -> tuple[str, str]:

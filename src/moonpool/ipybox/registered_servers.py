@@ -55,6 +55,39 @@ def registered(roots: Iterable[Path], environ: Mapping[str, str]) -> dict[str, d
     return found
 
 
+class NewServers:
+    """Servers that are registered in some folders after a session has begun, also by another process."""
+
+    def __init__(self, roots: Iterable[Path], environ: Mapping[str, str]) -> None:
+        """What is registered now is known. Blocking. Raises ConfigError."""
+        self._roots = tuple(roots)
+        self._paths = [_path(root, environ) for root in self._roots]
+        self._marks = self._marks_now()
+        self._known = registered(self._roots, environ).keys()
+
+    def take(self, environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
+        """Those that came since the last call, by name. Blocking. Raises ConfigError."""
+        marks = self._marks_now()
+        if marks == self._marks:
+            return {}
+        self._marks = marks
+        found = registered(self._roots, environ)
+        new = {name: params for name, params in found.items() if name not in self._known}
+        self._known |= found.keys()
+        return new
+
+    def _marks_now(self) -> list[tuple[int, int] | None]:
+        return [_mark(path) for path in self._paths]
+
+
+def _mark(path: Path) -> tuple[int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns  # each change is another file
+
+
 class _Described:
     """Servers that programs of this process described to a `ToolRunner`. SECURITY: no code in a sandbox can."""
 

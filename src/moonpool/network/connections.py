@@ -26,10 +26,9 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NetworkLimits:
-    """Limits of one session's network, and of all sessions of the process together (`all_connections_max`)."""
+    """Limits of one session's network."""
 
     connections_max: int = 32
-    all_connections_max: int = 256
     connections_total_max: int = 10_000  # over the life of the session: each leaves records
     bytes_max: int = 1024**3  # both ways, over the life of the session
     header_s: float = 10.0
@@ -37,11 +36,20 @@ class NetworkLimits:
     idle_s: float = 300.0
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """Whose code ran when the host took a connection."""
+
+    session_id: str = ""  # of branches the one that ran, or had run last
+    execution: str = ""  # its run id; empty between two
+
+
 @dataclass(slots=True, kw_only=True)
 class Connection:
     """One connection through the proxy, while it lives and as it ended."""
 
     connection_id: str = field(default_factory=lambda: token_hex(16))
+    origin: Origin = field(default_factory=Origin)
     host: str = ""  # as it was asked for; "" when nothing readable was
     port: int = 0
     address: str = ""  # the one that was dialled, or refused
@@ -51,12 +59,14 @@ class Connection:
     outcome: Outcome = Outcome.OPEN
     with_credential: bool = False  # a request was sent with the domain's
     was_allowed: bool = False  # and so is on record since it began
+    reason: str = ""  # one sentence about why it was refused, or broken off, where the proxy did that
 
 
 @dataclass(slots=True)
 class Places:
-    """How many allowed connections all sessions of a process have open."""
+    """How many allowed connections all sessions of a process have open, and may have."""
 
+    connections_max: int = 256
     taken: int = 0
 
 

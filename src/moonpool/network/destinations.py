@@ -37,6 +37,18 @@ _REFUSED_V6: Final = tuple(
     map(ipaddress.IPv6Network, ("2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20"))
 )  # Teredo, ORCHID and the like; documentation; 6to4, which carries an IPv4 address
 
+_METADATA: Final = tuple(
+    map(
+        ipaddress.ip_network,
+        (
+            "169.254.0.0/16", "100.100.100.200/32", "168.63.129.16/32", "192.0.0.192/32", "fe80::/10", "fd00:ec2::/32",
+            "fd20:ce::254/128",
+        ),
+    )
+)  # fmt: skip
+"""Where clouds keep the credentials of a machine, and all that is link-local."""
+_V4_LAST: Final = tuple(map(ipaddress.IPv6Network, ("::/96", "::ffff:0:0/96", "::ffff:0:0:0/96", "64:ff9b::/96")))
+
 Resolve: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 Dial: TypeAlias = Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]
 
@@ -52,7 +64,8 @@ def is_public(address: str) -> bool:
         return False
     if isinstance(parsed, ipaddress.IPv4Address):
         return not any(parsed in network for network in _REFUSED_V4)
-    return parsed in _PUBLIC_V6 and not any(parsed in network for network in _REFUSED_V6)
+    is_refused = parsed.scope_id is not None or any(parsed in network for network in _REFUSED_V6)
+    return parsed in _PUBLIC_V6 and not is_refused
 
 
 class Resolver:
@@ -157,8 +170,17 @@ def _is_metadata(address: str) -> bool:
         parsed = ipaddress.ip_address(address)
     except ValueError:
         return True
-    mapped = getattr(parsed, "ipv4_mapped", None) or parsed
-    return mapped.is_link_local or str(mapped) in {"fd00:ec2::254", "100.100.100.200", "192.0.0.192", "168.63.129.16"}
+    meant = _carried(parsed)
+    return any(meant.version == network.version and meant in network for network in _METADATA)
+
+
+def _carried(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """The IPv4 address in an IPv6 one (mapped, compatible, NAT64, 6to4), if it has one."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return address
+    if any(address in network for network in _V4_LAST):
+        return ipaddress.IPv4Address(int(address) & 0xFFFF_FFFF)
+    return address.sixtofour or address
 
 
 def _is_own(address: str) -> bool:

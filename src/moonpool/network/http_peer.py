@@ -11,12 +11,14 @@ import h11
 from anyio import BrokenResourceError, ClosedResourceError, EndOfStream
 from anyio.abc import ByteStream
 
-from moonpool.network.plain_http import check_head
+from moonpool.network.plain_http import check_head, refusal_events
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from anyio.streams.tls import TLSStream
+
+    from moonpool.network.connections import RefusedError
 
 HEAD_BYTES_MAX: Final = 64 * 1024
 GONE: Final = (EndOfStream, BrokenResourceError, ClosedResourceError, OSError, ssl.SSLError)
@@ -37,6 +39,10 @@ class Counter(Protocol):
 
     def used_credential(self) -> None:
         """A request with the credential is about to be sent."""
+        ...
+
+    def refused(self, refusal: RefusedError, /) -> None:
+        """The code is about to be told this instead of an answer."""
         ...
 
 
@@ -82,15 +88,12 @@ class HttpPeer:
         self._http.start_next_cycle()
         return True
 
-    async def refuse(self, status: int, text: str) -> None:
+    async def refuse(self, error: RefusedError) -> None:
         """Answer the request, unless its answer has begun."""
         if self._http.our_state not in {h11.IDLE, h11.SEND_RESPONSE}:
             return
-        body = f"moonpool: {text}\n".encode()
-        headers = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))]
-        head = h11.Response(status_code=status, headers=[*headers, ("Connection", "close")])
         with suppress(*GONE):
-            for event in (head, h11.Data(data=body), h11.EndOfMessage()):
+            for event in refusal_events(error):
                 await self.send(event)
 
 

@@ -16,7 +16,7 @@ from moonpool.network.connections import Outcome, RefusedError
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from moonpool.network.relay import Meter
 
@@ -26,19 +26,28 @@ INTERIM_MAX: Final = 16
 """Answers before the answer."""
 _HEAD_END: Final = re.compile(rb"\n\r?\n")
 _PIECE_BYTES: Final = 64 * 1024
+_REASON_CHARS_MAX: Final = 300
 _HOP_BY_HOP: Final = frozenset(
     {b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te",
      b"trailer", b"upgrade", b"host"}
 )  # fmt: skip
 
 
+_FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
+
+
 class HttpSide:
     """One end of a connection that speaks HTTP/1.1."""
 
-    def __init__(self, role: type[h11.CLIENT | h11.SERVER], reader: StreamReader, writer: StreamWriter) -> None:
+    def __init__(
+        self, role: type[h11.CLIENT | h11.SERVER], reader: StreamReader, writer: StreamWriter, *, first: bytes = b""
+    ) -> None:
+        """`first` was read already."""
         self.http = h11.Connection(role, max_incomplete_event_size=HEADER_BYTES_MAX)
         self._reader, self._writer = reader, writer
-        self.received = self.sent = 0
+        self.received, self.sent = len(first), 0
+        if first:
+            self.http.receive_data(first)
 
     async def next_event(self) -> h11.Event | type[h11.PAUSED]:
         """What the other side says next. Raises h11.RemoteProtocolError, ConnectionError."""
@@ -71,6 +80,20 @@ def check_head(http: h11.Connection) -> None:
             raise h11.RemoteProtocolError(f"more than {HEADERS_MAX} headers", error_status_hint=431)
 
 
+def refusal_events(error: RefusedError) -> Sequence[h11.Event]:
+    """The answer that gives the reason. Its status line has it, too: most clients show no more."""
+    text = "".join(one if " " <= one <= "~" else "?" for one in f"Moonpool: {error.text}")
+    headers = [("content-type", "text/plain"), ("content-length", str(len(text) + 1)), ("connection", "close")]
+    head = h11.Response(status_code=error.status, reason=text[:_REASON_CHARS_MAX].encode(), headers=headers)
+    return head, h11.Data(data=f"{text}\n".encode()), h11.EndOfMessage()
+
+
+def check_framing(request: h11.Request) -> None:
+    """Raise RefusedError where servers disagree on the end of the request."""
+    if {name for name, _ in request.headers} >= _FRAMING:
+        raise RefusedError(400, Outcome.MALFORMED, "a request with Content-Length and Transfer-Encoding")
+
+
 async def forward_request(
     client: HttpSide, request: h11.Request, target: bytes, authority: bytes, server: HttpSide, meter: Meter
 ) -> None:
@@ -101,8 +124,11 @@ async def _send_request(
     meter: Meter,
 ) -> None:
     meter.up(await server.send(h11.Request(method=method, target=target, headers=headers)))
-    while isinstance(event := await client.next_event(), h11.Data):
-        meter.up(await server.send(h11.Data(data=event.data)))
+    try:
+        while isinstance(event := await client.next_event(), h11.Data):
+            meter.up(await server.send(h11.Data(data=event.data)))
+    except h11.RemoteProtocolError:
+        raise RefusedError(400, Outcome.MALFORMED, "the body of the request is not HTTP") from None
     if isinstance(event, h11.EndOfMessage):
         meter.up(await server.send(h11.EndOfMessage()))
 
@@ -138,5 +164,8 @@ async def _send_answer(client: HttpSide, server: HttpSide, meter: Meter) -> None
 def _kept(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Headers that are for the other end, without those that a `Connection` header names."""
     named = {word.strip().lower() for name, value in headers if name == b"connection" for word in value.split(b",")}
-    gone = _HOP_BY_HOP | (named - {b"content-length", b"transfer-encoding"})
-    return [(name, value) for name, value in headers if name not in gone]
+    gone = _HOP_BY_HOP | (named - _FRAMING)
+    kept = [(name, value) for name, value in headers if name not in gone]
+    if {name for name, _ in kept} >= _FRAMING:  # of an answer: its chunks count
+        kept = [pair for pair in kept if pair[0] != b"content-length"]
+    return kept

@@ -40,9 +40,16 @@ class Meter:
     """Counts what one connection moves, and ends it when nothing moves for too long."""
 
     def __init__(
-        self, connection: Connection, allowance: Allowance, limits: NetworkLimits, deadline: asyncio.Timeout
+        self,
+        connection: Connection,
+        allowance: Allowance,
+        limits: NetworkLimits,
+        deadline: asyncio.Timeout,
+        note_refusal: Callable[[RefusedError], None],
     ) -> None:
         self._connection, self._allowance, self._limits, self._deadline = connection, allowance, limits, deadline
+        self.refused = note_refusal
+        """A request is about to be answered with this."""
         self._wait(limits.first_byte_s)
 
     def up(self, count: int) -> None:

@@ -48,6 +48,8 @@ IDLE_S_MAX: Final = 75.0
 """Between two requests."""
 _CLOSING_S_MAX: Final = 2.0
 _INTERIM_MAX: Final = 16
+_DISTRUST: Final = ("UNKNOWN_CA", "BAD_CERTIFICATE", "CERTIFICATE_UNKNOWN")  # in the name of a client's alert
+_UNKNOWN_ISSUER: Final = frozenset({18, 19, 20, 21})  # X509_V_ERR_*: self-signed, or an authority that is not known
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,8 +114,10 @@ class _Forwarding:
             async with asyncio.timeout(HANDSHAKE_S_MAX):
                 context = await asyncio.to_thread(authority.server_context, self._host)
                 stream = await TLSStream.wrap(socket, server_side=True, ssl_context=context, standard_compatible=False)
-        except GONE:  # TimeoutError, too
+        except GONE as error:  # TimeoutError, too
             self.outcome = Outcome.FAILED
+            if isinstance(error, ssl.SSLError) and any(word in (error.reason or "") for word in _DISTRUST):
+                self._meter.refused(RefusedError(HTTPStatus.BAD_GATEWAY, Outcome.FAILED, self._distrusted))
             return
         guest = HttpPeer(stream, h11.SERVER)
         redactor = await asyncio.to_thread(redaction, secret_values(self._credential))
@@ -133,13 +137,24 @@ class _Forwarding:
                 if not (guest.next_cycle() and self._upstream.next_cycle()):
                     return
         except RefusedError as refusal:
-            self.outcome = refusal.outcome
-            await guest.refuse(refusal.status, refusal.text)
+            await self._refuse(guest, refusal)
         except h11.RemoteProtocolError as error:
-            self.outcome = Outcome.MALFORMED
-            await guest.refuse(error.error_status_hint, f"this is not HTTP/1.1: {error}")
+            text = f"what was sent to {self._host} is not HTTP/1.1: {error}"
+            await self._refuse(guest, RefusedError(error.error_status_hint, Outcome.MALFORMED, text))
         except GONE:
             self.outcome = Outcome.FAILED
+
+    async def _refuse(self, guest: HttpPeer, refusal: RefusedError) -> None:
+        self.outcome = refusal.outcome
+        self._meter.refused(refusal)
+        await guest.refuse(refusal)
+
+    @property
+    def _distrusted(self) -> str:
+        return (
+            f"the code's client does not trust the session's certificate authority, which stands in for {self._host}; "
+            "it must read the file that SSL_CERT_FILE names"
+        )
 
     async def _next_request(self, guest: HttpPeer) -> h11.Request | None:
         """The next request; None when either side has closed its connection, or for too long nothing came."""
@@ -187,6 +202,8 @@ class _Forwarding:
                 )
         except ssl.SSLCertVerificationError as error:
             text = f"the certificate of {self._host} cannot be verified: {error.verify_message}"
+            if error.verify_code in _UNKNOWN_ISSUER:
+                text += "; the operator can trust its authority with MOONPOOL_NETWORK_CA_FILE"
             raise RefusedError(HTTPStatus.BAD_GATEWAY, Outcome.FAILED, text) from None
         except TimeoutError:
             text = f"{self._host} did not answer within {HANDSHAKE_S_MAX:.0f} seconds"

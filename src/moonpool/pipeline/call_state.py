@@ -98,7 +98,7 @@ class CallContext:
     """Lists the tools of a server again whose listing failed; returns why it failed again."""
     progress: Callable[[CallProgress], None] | None = None  # receives the progress of calls, if wanted
     clock: Callable[[], float] = _no_time  # seconds that the execution has run
-    pause_deadline: Callable[[], AbstractContextManager[None]] = (
+    pause_deadline: Callable[[], AbstractContextManager[object]] = (
         nullcontext  # the execution's deadline is paused inside
     )
     memory: SessionMemory = field(default_factory=SessionMemory)  # what the session's earlier executions left

@@ -15,7 +15,7 @@ import sys
 from json.encoder import encode_basestring
 from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar
 
-from moonpool.core.phrases import clip, printable
+from moonpool.core.phrases import clip, printable, printable_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -70,7 +70,7 @@ def in_one_line(shown: str) -> str:
 
 
 def _written(text: str) -> str:
-    return printable(encode_basestring(text))  # in a tenth of the time of json.dumps
+    return printable_json(encode_basestring(text))  # in a tenth of the time of json.dumps
 
 
 def _may_fit(value: JsonValue, room: int) -> bool:

@@ -1,7 +1,7 @@
 """A sampling request and its answer, as far as they are passed on. Pure.
 
-Messages hold text, images and sounds (D-038). Priorities and hints go through as they are: the client chooses the model
-(D-036). What concerns other servers or tools of a model does not (D-037).
+Messages hold text, images and sounds (D-038). Priorities, from 0 to 1, and hints go through as they are: the client
+chooses the model (D-036). What concerns other servers or tools of a model does not (D-037).
 """
 
 from __future__ import annotations
@@ -36,6 +36,8 @@ def asked_of(params: JsonObject) -> JsonObject:
         raise ServerRequestRefusedError('"maxTokens" must be a number above 0', code=INVALID_PARAMS)
     if any(_message(one) is None for one in messages):
         raise ServerRequestRefusedError("a message is neither text nor image nor audio", code=INVALID_PARAMS)
+    if not _has_priorities(params.get("modelPreferences")):
+        raise ServerRequestRefusedError('"modelPreferences" must hold priorities from 0 to 1', code=INVALID_PARAMS)
     asked: JsonObject = {
         "messages": [_message(one) for one in messages],
         "maxTokens": min(limit, TOKENS_MAX),
@@ -56,6 +58,14 @@ def sampled(given: JsonObject) -> JsonObject:
     if isinstance(reason, str):
         answer["stopReason"] = reason[:_NAME_CHARS_MAX]
     return answer
+
+
+def _has_priorities(given: JsonValue) -> bool:
+    """Whether each priority among the preferences for a model is one; there need be none."""
+    if not isinstance(given, dict):
+        return given is None
+    named = [value for name, value in given.items() if name.endswith("Priority")]
+    return all(isinstance(one, int | float) and not isinstance(one, bool) and 0 <= one <= 1 for one in named)
 
 
 def _message(given: JsonValue) -> JsonObject | None:

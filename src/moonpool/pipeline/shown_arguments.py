@@ -23,7 +23,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.json import canonical_json
-from moonpool.core.phrases import printable
+from moonpool.core.phrases import printable_json
 from moonpool.features.approvals.model import WHOLE_CHARS_MAX
 from moonpool.pipeline.readable_json import ARGUMENTS_CHARS_MAX, NOT_ALL, all_but_hidden, in_one_line, readable_json
 from moonpool.redaction.redactor import Tally
@@ -68,7 +68,7 @@ def line_of(arguments: JsonObject, redactor: Redactor, *, encoded: bytes) -> tup
     known = redactor.known.json_object(arguments, tally, encoded=encoded)
     if TOO_MANY in tally:
         return "", ""
-    whole = printable(canonical_json(known).decode())
+    whole = printable_json(canonical_json(known).decode())
     shown = all_but_hidden(known, WHOLE_CHARS_MAX, partial(looks_secret, redactor))
     if not shown:
         return "", ""

@@ -14,16 +14,17 @@ of these may differ, and the report says so.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import uuid
 from collections import Counter
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
-from moonpool.core.errors import MoonpoolError
 from moonpool.core.languages import PYTHON
 from moonpool.engine.code_request import CodeRequest
 from moonpool.engine.runs import Run
 from moonpool.pipeline.budgets import SessionMemory
+from moonpool.replay.packages import ReplayedPackages
 from moonpool.replay.pipeline import ReplayPipeline
 from moonpool.replay.policy_replay import WhatIf, decide_again
 from moonpool.replay.report import Comparison, ReplayEnd, ReplayReport, compare_envelopes
@@ -72,11 +73,14 @@ class Replayer:
         self._session_id = uuid.uuid4().hex
         self._what_if = WhatIf() if request.policy is None else decide_again(source, request.policy)
         self._memory = SessionMemory()
+        recorded = (*source.before, source.target)
+        self._packages = ReplayedPackages(parts.wheels, (one.recording for one in recorded))
         self._notes: list[str] = []
 
     async def replay(self) -> ReplayReport:
         """Raises SandboxStartError, RecordingError, JournalError and what else stops any execution."""
         header = self._source.target.recording.header
+        await asyncio.to_thread(self._packages.find)
         spec = replace(self._parts.sandbox_spec, hash_seed=header.hash_seed)
         sandbox = await self._parts.backend.open_sandbox(spec)
         try:
@@ -94,6 +98,7 @@ class Replayer:
         self._note_limits(recording)
         snapshot = await self._snapshot(recorded)
         await show(sandbox, snapshot)
+        await self._packages.show(sandbox, header.packages)
         for one in header.inputs:
             await put_again(self._parts, self._session_id, sandbox, one)
         runs: list[Run] = []
@@ -103,6 +108,7 @@ class Replayer:
             shown=lambda arguments: self._parts.redactor.json(arguments, Counter()),
             denied=self._what_if.denied.get(header.run_id, {}),
         )
+        places = itertools.count()
         ended = recording.end if header.language == PYTHON else None
         code = CodeRequest(
             code=header.code.encode() if edited is None else edited,
@@ -119,6 +125,7 @@ class Replayer:
             self._session_id,
             code,
             self._memory,
+            lambda text: self._packages.answer(text, recording, next(places), sandbox, self._note),
         )
         runs.append(run)
         envelope = await run.on(sandbox, lambda: snapshot, final=header.final)
@@ -212,9 +219,3 @@ def _stop_soon(runs: list[Run]) -> None:
 def _interrupt(runs: list[Run]) -> None:
     for run in runs:
         run.interrupt(at_once=False)
-
-
-class ReplayImpossibleError(MoonpoolError):
-    """The recording is good, but what it needs of this machine is not there any more. Nothing was run."""
-
-    code = "replay_impossible"

@@ -3,7 +3,7 @@
 SECURITY: recordings come from a file. What the journal says of an execution is compared before anything is run: code,
 tools, each call's tool, arguments and result, how it ended and its output. A recording that differs is refused, not
 replayed. The rest is the recording's word: files that were put before, clock and randomness, what was printed, the
-texts of errors.
+texts of errors, the digests of installed packages.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from moonpool.core.errors import MoonpoolError
 from moonpool.engine.files.records import TransferRecorder
 from moonpool.engine.files.service import AtRest, FileLimits, SessionFiles
 from moonpool.pipeline.call_state import CallContext
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
     from moonpool.core.audit import Journal
     from moonpool.engine.artifacts import Artifacts
+    from moonpool.engine.packages.store import WheelStore
     from moonpool.features.approvals.model import ApprovalRequest
     from moonpool.features.recordings.model import RecordedInput
     from moonpool.features.usage.token_accounting import TokenAccounting
@@ -28,6 +30,12 @@ if TYPE_CHECKING:
     from moonpool.redaction.redactor import Redactor
     from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec
     from moonpool.settings import Settings
+
+
+class ReplayImpossibleError(MoonpoolError):
+    """The recording is good, but what it needs of this machine is not there any more. Nothing was run."""
+
+    code = "replay_impossible"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,6 +52,7 @@ class ReplayParts:
     principal: str
     tokens: TokenAccounting
     trees: Path  # an empty folder that sandboxes may read
+    wheels: WheelStore
 
 
 async def put_again(parts: ReplayParts, session_id: str, sandbox: Sandbox, one: RecordedInput) -> None:

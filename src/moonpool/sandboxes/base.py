@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Mapping, Sequence
 
-    from moonpool.sandboxes.host_folders import HostFolders
+    from moonpool.sandboxes.host_folders import FolderNews, HostFolders
     from moonpool.sandboxes.messages import GuestMessage, HostMessage
 
 
@@ -53,6 +53,7 @@ TRUST_VARIABLES: Final = dict.fromkeys(
         "PIP_CERT",
         "GIT_SSL_CAINFO",
         "NODE_EXTRA_CA_CERTS",
+        "NPM_CONFIG_CAFILE",  # a `cafile` in the system's npmrc would hide the one above
     ),
     f"/wrappers/{CA_BUNDLE_NAME}",
 )
@@ -306,6 +307,10 @@ class Sandbox(Protocol):
 
     def show_file(self, name: str, content: bytes) -> None:
         """Show a file, read-only, as `/wrappers/NAME`; replaces an earlier one at once. Raises OSError."""
+        ...
+
+    async def synchronise_folders(self) -> FolderNews:
+        """Make host folders and their copies equal, also once it has ended. Nothing to do where there are no copies."""
         ...
 
     def interrupt(self) -> None:

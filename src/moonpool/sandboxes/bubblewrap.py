@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, LimitKind, SandboxStartError, Stream
 from moonpool.sandboxes.cgroups import LimitGroups
 from moonpool.sandboxes.folder_binding import BoundFolders, bind_folders, refuse_overlap
+from moonpool.sandboxes.folder_copies import FolderCopies, IdMapProbe
 from moonpool.sandboxes.folder_space import SpaceWatch
+from moonpool.sandboxes.host_folders import NO_NEWS
 from moonpool.sandboxes.host_requirements import missing_on_host, remedies_named
 from moonpool.sandboxes.identity import Identities, SingleUids
 from moonpool.sandboxes.link import GuestLink, outcome_of
@@ -30,7 +32,7 @@ from moonpool.sandboxes.process import (
     write_etc,
 )
 from moonpool.sandboxes.ready import wait_ready
-from moonpool.sandboxes.shielding import finish
+from moonpool.sandboxes.shielding import finish, in_thread
 from moonpool.sandboxes.slots import SlotFolder
 from moonpool.sandboxes.starting import (
     give_back,
@@ -45,12 +47,12 @@ from moonpool.sandboxes.starting import (
 from moonpool.sandboxes.unread_budget import UnreadBudget
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
     from pathlib import Path
 
     from moonpool.sandboxes.base import SandboxSpec
     from moonpool.sandboxes.control_group import LimitGroup
-    from moonpool.sandboxes.host_folders import HostFolders
+    from moonpool.sandboxes.host_folders import FolderNews, HostFolders
     from moonpool.sandboxes.identity import Identity
     from moonpool.sandboxes.reaper_client import OuterSandbox
 
@@ -68,13 +70,32 @@ class BubblewrapSandbox(LinkedSandbox):
         group: LimitGroup,
         on_gone: Callable[[BubblewrapSandbox], None],
     ) -> None:
-        super().__init__(link, pidfd, slots, slot, group, on_gone=lambda: on_gone(self))
+        super().__init__(link, pidfd, slots, slot, group, on_gone=lambda: self._gone(on_gone))
         self._space: SpaceWatch | None = None
+        self._copies: FolderCopies | None = None
+        self.last_copying: asyncio.Future[FolderNews] | None = None  # once it has ended
         outer.ended.add_done_callback(lambda ended: self._end(self._outcome(ended.result())))
 
-    def watch_space(self, folders: HostFolders) -> None:
-        """End it before its code fills their file systems."""
-        self._space = SpaceWatch(folders, self.kill)
+    def watch_folders(self, folders: HostFolders, copies: FolderCopies | None) -> None:
+        """End it before its code fills their file systems, and look after the copies of those that are copied."""
+        self._copies = copies or None
+        self._space = SpaceWatch(folders, copies.place if copies else None, self.kill)
+
+    def _gone(self, on_gone: Callable[[BubblewrapSandbox], None]) -> None:
+        """INVARIANT: no process of it is left, so nothing changes in a copy any more."""
+        if self._copies is not None:
+            self.last_copying = asyncio.ensure_future(_copied_back(self._copies))
+        on_gone(self)
+
+    async def synchronise_folders(self) -> FolderNews:
+        if self.last_copying is not None:
+            return await asyncio.shield(self.last_copying)
+        return NO_NEWS if self._copies is None else await in_thread(self._copies.synchronise)
+
+    async def close(self) -> ExitOutcome:
+        outcome = await super().close()
+        await self.synchronise_folders()
+        return outcome
 
     def _outcome(self, code: int) -> ExitOutcome:
         """Bubblewrap ends as the kernel did: with its exit code, or with 128 and the number of its signal."""
@@ -113,6 +134,8 @@ class BubblewrapBackend:
         self._starter = starter or OuterSandboxStarter(state_dir, self._groups.tops.values())
         self._unread = unread or UnreadBudget()
         self._open: set[BubblewrapSandbox] = set()
+        self._probe = IdMapProbe()
+        self._copying: set[asyncio.Future[FolderNews]] = set()  # after the end of their sandboxes
 
     @property
     def limits_mode(self) -> str:
@@ -139,13 +162,14 @@ class BubblewrapBackend:
             slots = self._slots = self._slots or SlotFolder(self._folder / "slots")
             showing = slots.open(slot, spec.tree)
         group: LimitGroup | None = None
+        copies = None if identity.uid is None else self._copies_for(slot, identity.uid)
         try:
             with step("wrappers"):
                 await asyncio.shield(showing)
             group = await self._groups.open(slot, spec.limits)
-            sandbox = await self._start(launcher, identity, spec, slots, slot, group)
+            sandbox = await self._start(launcher, identity, spec, slots, slot, group, copies)
         except BaseException:
-            await finish(give_back(showing, slots, slot, group))
+            await finish(_undo(give_back(showing, slots, slot, group), copies))
             raise
         try:
             await wait_ready(sandbox)
@@ -156,7 +180,14 @@ class BubblewrapBackend:
         return sandbox
 
     async def _start(
-        self, launcher: Path, identity: Identity, spec: SandboxSpec, slots: SlotFolder, slot: str, group: LimitGroup
+        self,
+        launcher: Path,
+        identity: Identity,
+        spec: SandboxSpec,
+        slots: SlotFolder,
+        slot: str,
+        group: LimitGroup,
+        copies: FolderCopies | None,
     ) -> BubblewrapSandbox:
         seed = new_hash_seed() if spec.hash_seed is None else spec.hash_seed
         with contextlib.ExitStack() as ours, contextlib.ExitStack() as theirs:
@@ -169,7 +200,7 @@ class BubblewrapBackend:
                 )
                 handover, handed = open_handover(spec.image, ours, theirs)
                 filters = open_filters(theirs, spec.image, shows_folders=spec.folders is not None)
-            folders = self._bound(spec, identity, theirs)
+            folders = await self._bound(spec, copies, theirs)
             parts = OuterSandboxParts(
                 launcher=launcher,
                 image=spec.image,
@@ -211,18 +242,25 @@ class BubblewrapBackend:
         sandbox = BubblewrapSandbox(outer, pidfd, link, slots, slot, group, lambda one: self._on_gone(one, identity))
         sandbox.expect_listener(handover)
         if spec.folders is not None:
-            sandbox.watch_space(spec.folders)
+            sandbox.watch_folders(spec.folders, copies)
         sandbox.hash_seed = seed
         self._open.add(sandbox)
         return sandbox
 
-    def _bound(self, spec: SandboxSpec, identity: Identity, theirs: contextlib.ExitStack) -> BoundFolders:
+    def _copies_for(self, slot: str, uid: int) -> FolderCopies:
+        return FolderCopies(self._folder / "copies" / slot, uid, self._probe)
+
+    async def _bound(
+        self, spec: SandboxSpec, copies: FolderCopies | None, theirs: contextlib.ExitStack
+    ) -> BoundFolders:
         """The host folders of `spec`. Raises FolderError, SandboxStartError."""
-        if spec.folders is None:
+        if (folders := spec.folders) is None:
             return BoundFolders()
-        refuse_overlap(spec.folders, spec.image)
+        refuse_overlap(folders, spec.image)
         with step("folder"):
-            return bind_folders(spec.folders, theirs, self._folder / "shown" if identity.uid is not None else None)
+            if copies is None:
+                return bind_folders(folders, theirs, None, None)
+            return await in_thread(lambda: bind_folders(folders, theirs, self._folder / "shown", copies))
 
     @staticmethod
     async def _child_pidfd(outer: OuterSandbox, info_fd: int, errors_fd: int) -> int:
@@ -240,6 +278,9 @@ class BubblewrapBackend:
 
     def _on_gone(self, sandbox: BubblewrapSandbox, identity: Identity) -> None:
         self._open.discard(sandbox)
+        if (copying := sandbox.last_copying) is not None:
+            self._copying.add(copying)
+            copying.add_done_callback(self._copying.discard)
         self._uids.give_back(identity)
 
     async def close_scope(self, scope: str) -> None:
@@ -248,10 +289,25 @@ class BubblewrapBackend:
     async def close(self) -> None:
         for sandbox in tuple(self._open):
             await sandbox.close()
+        if self._copying:
+            await asyncio.wait(tuple(self._copying))
         if self._slots is not None:
             await self._slots.wait_all_removed()
         await self._starter.close()
         await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+
+async def _undo(rest: Coroutine[object, object, None], copies: FolderCopies | None) -> None:
+    if copies is not None:
+        await asyncio.to_thread(copies.remove)
+    await rest
+
+
+async def _copied_back(copies: FolderCopies) -> FolderNews:
+    try:
+        return await asyncio.to_thread(copies.synchronise)
+    finally:
+        await asyncio.to_thread(copies.remove)
 
 
 def _statement(

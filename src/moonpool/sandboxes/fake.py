@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.sandboxes.backlog import Backlog
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxClosedError, SandboxStartError, Stream
+from moonpool.sandboxes.host_folders import NO_NEWS
 from moonpool.sandboxes.messages import InvalidMessage, check_body, decode_guest, encode
 from moonpool.sandboxes.starting import new_hash_seed
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.sandboxes.base import GuestSink, LimitKind, SandboxSpec
+    from moonpool.sandboxes.host_folders import FolderNews
     from moonpool.sandboxes.messages import GuestMessage, HostMessage
 
     GuestScript = Callable[["FakeGuest"], Awaitable[None]]
@@ -183,6 +185,9 @@ class FakeSandbox:
 
     def show_file(self, name: str, content: bytes) -> None:
         self.files[name] = content
+
+    async def synchronise_folders(self) -> FolderNews:
+        return NO_NEWS
 
     def interrupt(self) -> None:
         self._guest.inbox.put_nowait(None)

@@ -39,6 +39,15 @@ def mount_folders(folders: "list[list[str]]", uid: int) -> None:
         os.close(tree)
 
 
+def is_mappable(fd: int) -> bool:
+    """Whether the file system of this folder can be mounted for another uid by this process."""
+    try:
+        os.close(_tree(fd, 1, read_only=True))
+    except OSError:
+        return False
+    return True
+
+
 def _tree(fd: int, uid: int, *, read_only: bool) -> int:
     """A mount of the folder behind `fd` that is nowhere yet. It shows no mount below the folder."""
     found = os.fstat(fd)

@@ -1,6 +1,6 @@
 """Ends a sandbox whose code fills the file system of an attached folder: no quota of ours holds there.
 
-One file is bounded by RLIMIT_FSIZE; here is looked, twice a second, at what is left for everybody.
+One file is bounded by RLIMIT_FSIZE; here is looked, twice a second, at the bytes and files that are left for everybody.
 """
 
 from __future__ import annotations
@@ -20,14 +20,17 @@ if TYPE_CHECKING:
 
 _PAUSE_S: Final = 0.5
 _LEFT_BYTES_MIN: Final = FREE_BYTES_MIN // 2
+_LEFT_FILES_MIN: Final = 0.02
+"""Of all files that the file system can hold."""
 _log = logging.getLogger(__name__)
 
 
 class SpaceWatch:
     """Watches the folders of one sandbox until `stop`."""
 
-    def __init__(self, folders: HostFolders, kill: Callable[[], None]) -> None:
+    def __init__(self, folders: HostFolders, copies: Path | None, kill: Callable[[], None]) -> None:
         self._paths = [folder.path for folder in folders.shown if folder.writable]
+        self._paths += [] if copies is None else [copies]
         self._kill = kill
         self.is_full = False
         self._timer: asyncio.TimerHandle | None = None
@@ -36,7 +39,7 @@ class SpaceWatch:
 
     def _look(self) -> None:
         try:
-            self.is_full = any(_free_bytes(path) < _LEFT_BYTES_MIN for path in self._paths)
+            self.is_full = any(map(_is_full, self._paths))
         except OSError as error:  # removed or unmounted: its files are still there for the sandbox
             _log.warning("the free space of an attached folder is not watched any more: %s", error)
             return
@@ -51,7 +54,8 @@ class SpaceWatch:
             self._timer.cancel()
 
 
-def _free_bytes(path: Path) -> int:
-    """What an ordinary user may still write there. Raises OSError."""
+def _is_full(path: Path) -> bool:
+    """Whether an ordinary user may write little more there. Raises OSError."""
     space = os.statvfs(path)
-    return space.f_bavail * space.f_frsize
+    few = space.f_files > 0 and space.f_favail < space.f_files * _LEFT_FILES_MIN  # 0: they are not counted
+    return few or space.f_bavail * space.f_frsize < _LEFT_BYTES_MIN

@@ -1,8 +1,9 @@
 """Folders of this machine that an operator or an application attaches to a sandbox, and which may be.
 
 Each is seen at its own path. Work is read-write, imports are read-only. Without root the sandbox has the uid of its
-owner already; as root an id-mapped mount makes what the sandbox's uid does the owner's (`folder_mounts`). What code may
-not touch in a folder is guarded inside, before any code runs (`moonpool_guest.folders`). `folder_binding` binds them.
+owner already; as root an id-mapped mount makes what the sandbox's uid does the owner's (`folder_mounts`), or a copy is
+synchronised (`folder_copies`). What code may not touch in a folder is guarded inside, before any code runs
+(`moonpool_guest.folders`). `folder_binding` binds them.
 
 SECURITY: a folder is named by an operator or an application, never by code in a sandbox, a model or an MCP client. It
 is opened without following a link, and what the sandbox has mounted is compared with what was opened.
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.sandboxes.late_imports import guard_late_imports
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,8 +40,11 @@ _REFUSED_BELOW: Final = (
 """Refused with all that is below: the system's own, or the sandbox's."""
 
 
+_written: Final[set[Path]] = set()
+
+
 class FolderError(MoonpoolError):
-    """A folder of this machine cannot be attached. Nothing was started."""
+    """A folder of this machine cannot be attached, and nothing was started; or it is not the same as its copy."""
 
     code = "folder_refused"
     fault = Fault.CALLER
@@ -60,6 +65,17 @@ class HostFolders:
 
     shown: tuple[HostFolder, ...]
     is_workspace: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FolderNews:
+    """What must be said of folders that were made equal to their copies; empty where all went well."""
+
+    remark: str = ""  # nothing is lost
+    failure: str = ""  # what code did is not in the folder
+
+
+NO_NEWS: Final = FolderNews()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +102,9 @@ def attached(
     for paths, writable in ((work, True), (imports, False)):
         for given in paths:
             folder = _checked(Path(given), around, writable=writable)
+            if folder.writable:
+                _written.add(folder.path)
+                guard_late_imports(code_may_write)
             if not any(folder.path.is_relative_to(one.path) and (one.writable or not writable) for one in shown):
                 shown.append(folder)
     if len(shown) > FOLDERS_MAX:
@@ -93,9 +112,22 @@ def attached(
     return HostFolders(tuple(shown), is_workspace)
 
 
+def code_may_write(path: Path, work: Iterable[Path] = ()) -> bool:
+    """Whether a folder that this process has attached for writing, now or before, or one of `work` holds `path`."""
+    return any(path.is_relative_to(folder) for folder in (*_written, *(one.resolve() for one in work)))
+
+
+def link_of_code(path: Path, work: Iterable[Path] = ()) -> Path | None:
+    """The first link on a path that code may have made."""
+    steps = (*reversed(path.absolute().parents), path.absolute())
+    return next((step for step in steps if step.is_symlink() and code_may_write(step.parent.resolve(), work)), None)
+
+
 def _checked(given: Path, around: Surroundings, *, writable: bool) -> HostFolder:
     given = given.expanduser()
     try:
+        if (link := link_of_code(given)) is not None:
+            raise FolderError(f"{given} cannot be attached: {link} is a link that code may have made; remove it")
         path = given.resolve(strict=True)
     except (OSError, RuntimeError, ValueError) as error:
         raise FolderError(f"{str(given)!r} cannot be attached: {getattr(error, 'strerror', None) or error}") from None

@@ -16,6 +16,7 @@ import time
 from typing import TYPE_CHECKING
 
 from moonpool.sandboxes.base import SandboxClosedError
+from moonpool.sandboxes.host_folders import NO_NEWS
 from moonpool.sandboxes.limit_watch import LimitWatch
 from moonpool.sandboxes.starting import received_listener
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     from moonpool.sandboxes.base import ExitOutcome, GuestSink, LimitKind
     from moonpool.sandboxes.control_group import LimitGroup
+    from moonpool.sandboxes.host_folders import FolderNews
     from moonpool.sandboxes.link import GuestLink
     from moonpool.sandboxes.messages import HostMessage
     from moonpool.sandboxes.slots import SlotFolder
@@ -133,6 +135,9 @@ class LinkedSandbox:
 
     def show_file(self, name: str, content: bytes) -> None:
         self._slots.show_file(self._slot, name, content)
+
+    async def synchronise_folders(self) -> FolderNews:
+        return NO_NEWS
 
     def interrupt(self) -> None:
         self._signal(signal.SIGINT)

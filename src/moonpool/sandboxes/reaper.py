@@ -57,7 +57,8 @@ def main(control_fd: int, host_fd: int, folder: str, groups: "list[str]") -> Non
         import shutil  # needed on this one road only
 
         if folder:
-            shutil.rmtree(folder, ignore_errors=True)
+            with suppress(RecursionError):  # code made it too deep; the next start removes it
+                shutil.rmtree(folder, ignore_errors=True)
         for group in groups:
             remove_group(group)
 

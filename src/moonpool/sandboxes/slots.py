@@ -133,7 +133,10 @@ class SlotFolder:
         return self._packages.get(name, "") == digest
 
     def publish_packages(self, name: str, folders: Sequence[Path], digest: str) -> None:
-        """Show all that is in `folders` as one folder in slot `name`. A file that several have is the same in each."""
+        """Show all that is in `folders` as one folder in slot `name`. A file that several have is the same in each.
+
+        Raises OSError, and what was shown before is shown still.
+        """
         with self._publishing:
             if self.shows_packages(name, digest):
                 return
@@ -141,12 +144,20 @@ class SlotFolder:
             slot, target = self.root / name, f"packages-{digest[:32]}"
             if not (slot / target).exists():
                 staging = slot / f".{target}"
-                shutil.rmtree(staging, ignore_errors=True)
-                for folder in folders:
-                    _link_tree(str(folder), str(staging), merge=True)
-                staging.rename(slot / target)
+                try:
+                    for folder in folders:
+                        _link_tree(str(folder), str(staging), merge=True)
+                    for folder in folders:  # who removes one takes its name first: with its name it was whole until now
+                        folder.stat()
+                    staging.rename(slot / target)
+                except BaseException:
+                    shutil.rmtree(staging, ignore_errors=True)
+                    raise
             _point(slot, _PACKAGES, target)
             self._packages[name] = digest
+        for old in slot.glob(f"{_PACKAGES}-*"):  # code reaches files by the link only
+            if old.name != target:
+                shutil.rmtree(old, ignore_errors=True)
 
     def remove(self, name: str) -> None:
         """Take a slot back. The sandbox that saw it is gone. What is not kept is unlinked on a worker thread."""

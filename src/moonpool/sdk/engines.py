@@ -119,6 +119,8 @@ async def tenant_for(options: SessionOptions) -> AsyncGenerator[OpenTenant]:
         config = replace(config or McpConfig(source="the session"), other_secrets=options.secrets)
     how = options.approve if isinstance(options.approve, str) else "events"
     policy = await asyncio.to_thread(policy_in_force, settings, config)  # as its file is now
+    if more := options.layers():
+        policy = replace(policy, layers=(*policy.layers, *more))
     key = (settings, policy.digest, _digest(config), how, _values(environ), options.apart)
     async with sharing(key, lambda: _open(settings, policy, config, how, environ, key)) as opened:
         yield opened

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, cast
 
 from moonpool.core.calls import CallEnded, CallProgress, CallStarted
 from moonpool.core.errors import InputError
-from moonpool.core.phrases import clip, printable
+from moonpool.core.lookalikes import shown_name
+from moonpool.core.phrases import clip, on_one_line, printable
 from moonpool.features.approvals.model import Answerer
 from moonpool.features.approvals.service import grant_terms
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from moonpool.sdk.runtime_thread import Call, RuntimeThread
 
 _SHOWN_CHARS_MAX: Final = 500
+_NAME_CHARS_MAX: Final = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,9 +128,12 @@ class ApprovalFields:
     _answering: Answering = field(repr=False, compare=False)
 
     def __str__(self) -> str:
-        given = self.arguments
-        shown = self.shown if given is None else ", ".join(f"{name}={value!r}" for name, value in given.items())
-        return f"{self.server}.{self.tool}({clip(printable(shown), _SHOWN_CHARS_MAX)})"
+        if self.arguments is None:
+            shown = printable(self.shown)
+        else:
+            shown = on_one_line(", ".join(f"{shown_name(name)}={value!r}" for name, value in self.arguments.items()))
+        tool = clip(on_one_line(f"{self.server}.{shown_name(self.tool)}"), _NAME_CHARS_MAX)
+        return f"{tool}({clip(shown, _SHOWN_CHARS_MAX)})"
 
 
 class ApprovalRequest(ApprovalFields):
@@ -239,9 +244,9 @@ def approval_fields(question: ApprovalQuestion, thread: RuntimeThread) -> dict[s
         "tool": request.tool_name,
         "arguments": _parsed(request.whole if request.cut else request.arguments),
         "shown": request.arguments,
-        "reason": request.reason,
+        "reason": on_one_line(request.reason),
         "human_only": request.human_only,
-        "place": request.place,
+        "place": on_one_line(request.place),
         "listing": tuple(request.arguments.split("\n")) if request.is_plan else (),
         "expires_s": request.expires_s,
         "_answering": Answering(thread, question),

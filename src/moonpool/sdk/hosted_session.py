@@ -15,7 +15,7 @@ import threading
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 from moonpool.core.calls import CallEnded, CallProgress, CallStarted
 from moonpool.core.errors import InputError, MoonpoolError
@@ -24,6 +24,7 @@ from moonpool.engine.answering import answered_by
 from moonpool.engine.direct_calls import call_directly
 from moonpool.engine.events import CallEventsDropped as HostedDropped
 from moonpool.engine.events import OutputChunk, RunEnded, run_events
+from moonpool.engine.packages.model import PackageError
 from moonpool.engine.server_request_events import ServerQuestion as HostedQuestion
 from moonpool.features.approvals.events import ApprovalQuestion
 from moonpool.features.approvals.model import ApprovalAnswerError
@@ -38,8 +39,9 @@ from moonpool.terminal.approver import TerminalApprover
 from moonpool.terminal.forms import TerminalForms
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection
+    from collections.abc import Awaitable, Callable, Collection, Coroutine
 
+    from moonpool.configuration.servers import McpConfig
     from moonpool.core.calls import ToolCallOutcome
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject
@@ -64,6 +66,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("moonpool.sdk")
 _EVENTS_MAX = 256  # that are handed over at once
+_T = TypeVar("_T")
 Caller: TypeAlias = "Callable[[Callable[[], Any]], Awaitable[Any]]"
 """Calls a function of the application where such functions run: in its event loop, or in a thread."""
 _NOBODY = "nobody answers questions of this session; give approve= to moonpool.session, or read them with stream()"
@@ -87,7 +90,7 @@ class HostedSession:
         self._opened: OpenTenant | None = None
         self._session: Session | None = None
         self._catalog: CurrentCatalog | None = None
-        self._calls: set[asyncio.Task[ToolCallOutcome]] = set()  # that the application makes itself
+        self._calls: set[asyncio.Future[Any]] = set()  # of the application itself, and installations
         self._rules = options.network_rules()  # that the next kernel begins with
         self._closed = False
         self.usage = Usage()
@@ -174,8 +177,15 @@ class HostedSession:
         )
 
     async def install(self, text: str) -> InstalledPackages:
-        """Install packages into the kernel in use."""
-        return await (await self._kernel()).install(text)
+        """Install packages into the kernel in use. Raises PackageError, also when the session is closed meanwhile."""
+        over = PackageError("nothing was installed: the session was closed meanwhile")
+        return await self._unless_closed((await self._kernel()).install(text), over)
+
+    async def expect_servers(self, config: McpConfig) -> None:
+        """Let the next execution know more servers. No rule of a policy is added. They end with the tenant."""
+        await self.open()
+        assert self._opened is not None
+        await self._opened.tenant.added_servers.expect(config)
 
     # --- network
 
@@ -184,6 +194,11 @@ class HostedSession:
         """The domains that code may reach now."""
         rules = self._session.network.rules if self._session is not None and self._rules is not None else self._rules
         return () if rules is None else tuple(map(str, rules.domains))
+
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Why the newest connections were refused."""
+        return () if self._session is None or self._rules is None else self._session.network.refusals()
 
     async def allow(self, more: tuple[DomainRule, ...]) -> None:
         """Let code reach more from now on."""
@@ -299,18 +314,23 @@ class HostedSession:
         opened = self._opened
         with opened.events.bound(take) as begun:
             runtime, grant = opened.tenant.runtime, _grant_of(opened)
-            call = asyncio.ensure_future(call_directly(runtime, grant, server_id, tool, arguments, begun=begun))
-            self._calls.add(call)
-            try:
-                return await call
-            except asyncio.CancelledError:
-                call.cancel()
-                await asyncio.gather(call, return_exceptions=True)
-                if self._closed:
-                    raise InputError("the servers were closed during the call") from None
-                raise
-            finally:
-                self._calls.discard(call)
+            call = call_directly(runtime, grant, server_id, tool, arguments, begun=begun)
+            return await self._unless_closed(call, InputError("the servers were closed during the call"))
+
+    async def _unless_closed(self, work: Coroutine[Any, Any, _T], over: MoonpoolError) -> _T:
+        """What `work` comes to. Raises `over` when the session is closed meanwhile."""
+        call = asyncio.ensure_future(work)
+        self._calls.add(call)
+        try:
+            return await call
+        except asyncio.CancelledError:
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+            if self._closed:
+                raise over from None
+            raise
+        finally:
+            self._calls.discard(call)
 
     async def relisted(self, server_id: str) -> ToolSnapshot:
         """The tools after asking this server for its own again."""

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, cast
 
 from moonpool.bootstrap import host_folders
 from moonpool.configuration.server_files import load_servers, secret_source
@@ -20,6 +20,7 @@ from moonpool.settings import Settings
 if TYPE_CHECKING:
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.json import JsonObject
+    from moonpool.policy import Layer
     from moonpool.sandboxes.host_folders import HostFolders
 
 Servers: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any] | None"
@@ -30,8 +31,6 @@ FileContent: TypeAlias = "bytes | str | os.PathLike[str]"
 
 AllowedDomains: TypeAlias = "Network | Sequence[str] | None"
 """What code may reach: domains, or a `Network`. An empty list: nothing yet. None: there is no network."""
-
-_IN_CODE: Final = "the servers given to moonpool.session"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +96,7 @@ class Network:
 class SessionOptions:
     """What was asked for. Nothing is read before `settings` or `config` is."""
 
+    source: ClassVar[str] = "the servers given to moonpool.session"  # for messages
     servers: Servers = None
     environment: str | None = None
     policy: str | os.PathLike[str] | None = None
@@ -148,6 +148,10 @@ class SessionOptions:
         packages = self.packages if self.packages is None or isinstance(self.packages, str) else ",".join(self.packages)
         return Settings.load(environ, environment=self.environment, policy=policy, packages=packages, **given)
 
+    def layers(self) -> tuple[Layer, ...]:
+        """Rules for all servers, besides those of files and of servers. The strictest of all decides."""
+        return ()
+
     def folders(self, environ: Mapping[str, str]) -> HostFolders | None:
         """The folders of this machine that code sees. Raises FolderError, ConfigError."""
         return None if self.workspace is None else host_folders(self.settings(environ), environ, [self.workspace])
@@ -165,7 +169,12 @@ class SessionOptions:
         except (TypeError, ValueError) as error:
             raise InputError(f"servers cannot be written as JSON: {error}") from None
         return parse_config(
-            text, source=_IN_CODE, environ=environ, stored=secret_source(environ), files=read_value_file, leave_out=True
+            text,
+            source=self.source,
+            environ=environ,
+            stored=secret_source(environ),
+            files=read_value_file,
+            leave_out=True,
         )
 
 

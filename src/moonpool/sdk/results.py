@@ -66,7 +66,7 @@ class Result:
     displays: tuple[Display, ...] = ()
     files: tuple[File, ...] = ()
     text: str = ""  # the last expression as IPython shows it in plain text
-    note: str = ""  # why `data` is None although the code ended in an expression
+    note: str = ""  # why `data` is None although the code ended in an expression; files of a folder kept twice
     exit_code: int = 0  # as of a process: 1 for an exception, 128 + n for signal n
     duration_ms: int = 0
     tool_calls: int = 0

@@ -294,6 +294,11 @@ class NetworkAccess:
         """The domains that may be reached now."""
         return self._session.allowed
 
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Why the newest connections were refused, at most 50, a sentence each that names the domain and what helps."""
+        return self._session.refused
+
     async def allow(self, *domains: str, credential: HeaderCredential | None = None) -> None:
         """Allow these too, from now on; with `credential` the host adds it to requests to them.
 

@@ -69,6 +69,11 @@ class SessionHandle:
         rules = self._options.network_rules()
         return () if rules is None else tuple(map(str, rules.domains))
 
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """Why the newest connections were refused."""
+        return () if self._reached is None else self._reached[1].refused
+
     def forked(self, hosted: HostedSession) -> SessionHandle:
         """A handle of a session that was forked from this one."""
         handle = SessionHandle(self._options, self._types, self.caller)

@@ -12,6 +12,7 @@ from moonpool.core.audit_records import OutboxRecord
 from moonpool.features.recordings.model import (
     NotReplayable,
     RecordedCall,
+    RecordedInstall,
     RecordedReply,
     Recording,
     RecordingError,
@@ -108,6 +109,8 @@ class MemoryRecordings:
                 self._kept[run_id] = replace(kept, calls=(*kept.calls, part))
             case RecordedReply():
                 self._kept[run_id] = replace(kept, replies=(*kept.replies, part))
+            case RecordedInstall():
+                self._kept[run_id] = replace(kept, installs=(*kept.installs, part))
             case RunEnd():
                 self._kept[run_id] = replace(kept, end=part)
 

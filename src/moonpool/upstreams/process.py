@@ -29,6 +29,7 @@ import anyio.to_thread
 from moonpool.configuration.expansion import conceal
 from moonpool.core.phrases import said
 from moonpool.net.message_limits import RESULT_BYTES_MAX
+from moonpool.sandboxes.host_folders import code_may_write
 from moonpool.upstreams.base import UpstreamStartError
 from moonpool.upstreams.line_buffer import ArrivedLines
 
@@ -242,10 +243,11 @@ async def _start(process: ServerProcess, config: ServerConfig, env: Mapping[str,
 
     PATH comes first: a server that was installed with Moonpool must not hide the one that a person chose.
     """
+    cwd = _directory(config)
 
     async def start(command: str) -> None:
         await asyncio.get_running_loop().subprocess_exec(
-            lambda: process, command, *config.args, env=env, cwd=config.cwd, start_new_session=True
+            lambda: process, command, *config.args, env=env, cwd=cwd, start_new_session=True
         )
 
     try:
@@ -254,6 +256,20 @@ async def _start(process: ServerProcess, config: ServerConfig, env: Mapping[str,
         if "/" in config.command or _is_on_path(config.command, env.get("PATH", "")):
             raise
         await start(str(Path(sys.executable).parent / config.command))
+
+
+def _directory(config: ServerConfig) -> str | None:
+    """Where a command starts; None: in our own directory.
+
+    SECURITY: not there if code of a sandbox may write there, and the configuration does not say so: `python -m`, `npx`
+    and `uvx` look for programs and settings in their directory first.
+    """
+    if config.cwd is not None or config.folder:
+        return config.cwd
+    try:
+        return "/" if code_may_write(Path.cwd()) else None
+    except FileNotFoundError:
+        return "/"  # it was removed
 
 
 def _is_on_path(command: str, path: str) -> bool:

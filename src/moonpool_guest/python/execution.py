@@ -18,7 +18,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from moonpool_guest.channel import GuestChannel
-from moonpool_guest.python import handoff, ipython, nesting, pictures, tracebacks, unawaited
+from moonpool_guest.python import handoff, ipython, nesting, pictures, tracebacks, unawaited, working_dir
 from moonpool_guest.python.last_expression import NAME as LAST
 from moonpool_guest.python.last_expression import compile_code
 
@@ -124,6 +124,8 @@ class Interpreter:
             outcome = _failed(error)  # first: where it takes its text, an interrupt is not swallowed
             _print_exception(error)
             return outcome
+        finally:
+            working_dir.put_back()
         return Outcome("ok")
 
     def _execute(self, pieces: "tuple[CodeType, ...]", namespace: "dict[str, Any]") -> None:

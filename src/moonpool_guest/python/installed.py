@@ -5,13 +5,20 @@ They come last on `sys.path`, so none takes the place of the standard library, t
 
 import importlib
 import os
+import re
 import shlex
 import sys
+from importlib import metadata
 
 from moonpool_guest import toolcalls
 
 PLACE = "/wrappers/packages"
-_IGNORED = {"-q", "--quiet", "-qq", "--no-input", "--disable-pip-version-check", "--no-warn-script-location"}
+_IGNORED = {
+    "-q", "-qq", "--quiet", "--no-input", "--disable-pip-version-check", "--no-warn-script-location", "--no-cache-dir",
+    "--user", "--break-system-packages",
+}  # fmt: skip
+_FILE = re.compile(r"(?:-r|--requirement)(?:=|$)|-r(?=[^-])")
+_COMMENT = re.compile(r"(?:^|\s)#.*")
 _seen = [""]  # where the link led when this was last looked at
 
 
@@ -34,16 +41,47 @@ def refresh() -> None:
 
 
 def pip(line: str) -> None:
-    """`%pip install numpy "pandas>=2"`: the host installs packages into this session."""
+    """`%pip install numpy "pandas>=2" -r requirements.txt`, `%pip list`, `%pip freeze`."""
     words = shlex.split(line)
     if words[:1] == ["pip"]:  # %uv pip install
         words = words[1:]
-    if words[:1] != ["install"]:
-        raise ValueError("only `%pip install PACKAGE...` works here")
-    text = "\n".join(word for word in words[1:] if word not in _IGNORED)
-    reply = toolcalls.install_packages(text)
+    if words[:1] == ["install"]:
+        _install(words[1:])
+    elif words in (["list"], ["freeze"]):
+        _list("{}=={}" if words == ["freeze"] else "{:<24} {}")
+    elif words[:1] == ["uninstall"]:
+        raise ValueError("packages stay as long as their session; install another version, or begin another session")
+    else:
+        raise ValueError("`%pip install PACKAGE...`, `%pip list` and `%pip freeze` work here, and nothing else of pip")
+
+
+def _list(form: str) -> None:
+    """What code can import: of the environment, and installed."""
+    found: dict[str, tuple[str, str]] = {}
+    for one in metadata.distributions():  # the first of a name is the one that is imported
+        found.setdefault(one.metadata["Name"].lower(), (one.metadata["Name"], one.version))
+    for _, row in sorted(found.items()):
+        print(form.format(*row))  # noqa: T201  what pip does
+
+
+def _install(words: "list[str]") -> None:
+    """The host installs packages into this session."""
+    wanted: list[str] = []
+    rest = iter(word for word in words if word not in _IGNORED)
+    for word in rest:
+        if named := _FILE.match(word):
+            wanted += _read(word[named.end() :] or next(rest, ""))
+        else:
+            wanted.append(word)
+    reply = toolcalls.install_packages("\n".join(wanted))
     if reply.get("ok") is not True:
         error = reply["error"]
         raise RuntimeError(f"{error['message']} [{error['type']}]")
     refresh()
     print(reply["text"])  # noqa: T201  what pip does
+
+
+def _read(path: str) -> "list[str]":
+    """The requirements of a file of the sandbox."""
+    with open(path, encoding="utf-8") as file:
+        return [text for line in file if (text := _COMMENT.sub("", line).strip())]

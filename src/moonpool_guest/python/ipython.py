@@ -25,7 +25,10 @@ from moonpool_guest.python import installed
 from moonpool_wire.limits import BUNDLE_BYTES_MAX, BUNDLE_MIMES, BUNDLES_MAX
 
 _CONDA = "there is no conda here; use %pip install"
-_INSTALLS = re.compile(r"\s*(?:python[0-9.]*\s+-m\s+)?(?:uv\s+)?pip[0-9.]*\s+install\b")
+_INSTALLS = re.compile(
+    r"\s*(?:sudo\s+)?(?:(?:\S*/)?python[0-9.]*\s+-m\s+)?(?:\S*/)?"
+    r"(?:(?:uv\s+)?pip[0-9.]*\s+\w|uv\s+add\b|(?:micro)?(?:conda|mamba)\s+\w)"
+)
 _shells: "list[Any]" = []  # at most one
 _sent: "list[int]" = [0]  # bundles of this execution
 
@@ -133,7 +136,7 @@ class _System:
     def run(self, text: str) -> None:
         """Run a command whose variables are filled in."""
         if _INSTALLS.match(text):
-            raise RuntimeError("commands have no network here: use `%pip install` instead of `!pip install`")
+            raise RuntimeError("commands have no network here: use `%pip install` and `%pip list` instead of them")
         if text.rstrip().endswith("&"):
             raise OSError("background processes are not supported by `!`; use subprocess.Popen")
         sys.stdout.flush()

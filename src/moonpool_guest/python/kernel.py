@@ -25,6 +25,7 @@ from moonpool_guest.channel import ChannelGoneError, GuestChannel
 from moonpool_guest.checkpoints import twins
 from moonpool_guest.files import made
 from moonpool_guest.python import (
+    async_tools,
     finding,
     handoff,
     installed,
@@ -333,6 +334,7 @@ class Kernel:
                 del sys.path_importer_cache[path]
             for name in [n for n in sys.modules if n.partition(".")[0] in ("servers", "mcptools", *_LIBRARY)]:
                 del sys.modules[name]
+            async_tools.renew()
 
 
 def _link_library(*, fresh: bool) -> None:

@@ -79,11 +79,10 @@ def _allowed(tool: str, command: str) -> Generator[None]:
 def _ask(tool: str, command: str) -> None:
     reply = toolcalls.invoke_sync(_SERVER, tool, {"cmd": command})
     if not reply["ok"]:
-        failure = reply["error"]
-        base: Any = import_module("client.errors").ToolRunnerError
-        names = {"ApprovalRejected": "ApprovalRejectedError", "ApprovalExpired": "ApprovalTimeoutError"}
-        kind = type(names.get(failure["type"], "ToolRunnerError"), (base,), {"__module__": "client.errors"})
-        raise kind(failure["message"], kind.__name__)
+        errors: Any = import_module("client.errors")
+        error = errors.runner_error_from(errors.error_from(reply["error"]))
+        error.type = type(error).__name__
+        raise error
 
 
 def _close_other_ways() -> None:

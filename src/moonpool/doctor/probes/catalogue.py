@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Final
 from moonpool.doctor.probes.bash_attacks import BASH
 from moonpool.doctor.probes.channel import CHANNEL
 from moonpool.doctor.probes.companions import COMPANIONS
+from moonpool.doctor.probes.credentials import CREDENTIALS
 from moonpool.doctor.probes.files import FILES
+from moonpool.doctor.probes.folders import FOLDERS
 from moonpool.doctor.probes.host_judged import SCENES
 from moonpool.doctor.probes.identity import IDENTITY
 from moonpool.doctor.probes.kernel_surface import SURFACE
@@ -24,7 +26,7 @@ if TYPE_CHECKING:
 
 CATALOGUE: Final[tuple[AnyProbe, ...]] = (
     *FILES, *IDENTITY, *PROCESSES, *SURFACE, *NETWORK, *LIMITS, *RESIDUE, *CHANNEL, *SCENES,
-    *CROWDING, *NODE, *BASH, *COMPANIONS, *WAY_OUT,
+    *CROWDING, *NODE, *BASH, *COMPANIONS, *WAY_OUT, *CREDENTIALS, *FOLDERS,
 )  # fmt: skip
 
 QUICK: Final[tuple[AnyProbe, ...]] = tuple(probe for probe in CATALOGUE if probe.quick)

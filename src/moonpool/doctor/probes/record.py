@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from moonpool.sandboxes.base import ExitOutcome, Sandbox
+    from moonpool.sandboxes.host_folders import HostFolders
     from moonpool.sandboxes.messages import GuestMessage
 
 
@@ -59,10 +60,14 @@ class Heard:
     messages: tuple[GuestMessage, ...] = ()
 
 
+class UnavailableError(Exception):
+    """This machine does not have what the scene attacks, so nobody can use it. The text says why and what helps."""
+
+
 class Stage(Protocol):
     """The operations available to a scene."""
 
-    async def open_sandbox(self, *, network: bool = False) -> Sandbox:
+    async def open_sandbox(self, *, network: bool = False, folders: HostFolders | None = None) -> Sandbox:
         """Open a sandbox for this scene; it is closed when the scene ends."""
         ...
 

@@ -20,7 +20,7 @@ from msgspec import Meta
 
 from moonpool.engine.files.errors import FileTransferError
 from moonpool.engine.files.exchange import exchanging
-from moonpool.engine.files.local_files import landing
+from moonpool.engine.files.local_files import LocalFileError, landing
 from moonpool.engine.files.records import TransferTally
 from moonpool.engine.files.streams import receive_all
 from moonpool.engine.packages.model import PackageError, PackageRefusedError, PackageTooLargeError
@@ -134,6 +134,9 @@ class BuildSandbox:
             raise PackageError(
                 f"nothing was installed: a wheel did not come out of the build sandbox: {error}"
             ) from None
+        except LocalFileError as error:
+            why = str(error).rpartition(": ")[2]  # without the path: code reads this
+            raise PackageError(f"nothing was installed: a wheel could not be written here: {why}") from None
         return tally.sha256
 
     async def _do(self, what: str, order: Mapping[str, object]) -> _Found:

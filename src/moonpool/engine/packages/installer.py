@@ -9,36 +9,34 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import re
-import tempfile
 import weakref
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import MoonpoolError
 from moonpool.engine.files.errors import shown
 from moonpool.engine.packages.fetching import open_build_sandbox
 from moonpool.engine.packages.model import (
-    InstalledPackage,
     InstalledPackages,
     PackageError,
-    PackageRefusedError,
     PackageTooLargeError,
     SessionPackages,
+    installed_package,
 )
+from moonpool.engine.packages.overlaps import check_overlaps
 from moonpool.engine.packages.specifiers import canonical_name, parse_requirements
 from moonpool.engine.packages.store import WheelRef
 from moonpool.engine.packages.wheels import WheelBounds
 from moonpool.sandboxes.shielding import finish
-from moonpool.store.private_files import private_folder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
 
     from moonpool.engine.network import GuestNetwork
     from moonpool.engine.packages.fetching import BuildSandbox, BuildSpec, FoundWheel
     from moonpool.engine.packages.model import StoredWheel
+    from moonpool.engine.packages.overlaps import TakenModules
     from moonpool.engine.packages.specifiers import AllowedPackages
     from moonpool.engine.packages.store import Resolutions, WheelStore
     from moonpool.network.rules import NetworkRules
@@ -47,7 +45,6 @@ if TYPE_CHECKING:
 FILES_MAX: Final = 60_000
 """Of all packages of a session."""
 _FORMAT: Final = 1
-_INFO: Final = re.compile(r"[^/]*\.dist-info/")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,11 +52,10 @@ class InstallServices:
     """What installations of all tenants of a process share."""
 
     store: WheelStore
-    folder: Path  # private, for files that pass
     build: BuildSpec
     environment: str  # its digest
     bytes_max: int  # that the packages of one session may take, unpacked
-    taken: Callable[[str], str]  # who has a top-level module of this name already; empty: nobody
+    taken: TakenModules
     in_use: weakref.WeakSet[SessionPackages] = field(default_factory=weakref.WeakSet[SessionPackages])
 
     def key(self, current: SessionPackages, wanted: Sequence[str]) -> str:
@@ -96,24 +92,22 @@ class PackageInstaller:
         requirements = parse_requirements(text)
         self._allowed.check(requirements)
         wanted = {**current.requirements, **{one.name: one.text for one in requirements}}
-        key = self._services.key(current, sorted(wanted.values()))
+        there = await asyncio.to_thread(_still_there, current)
+        gone = [f"{one.name}=={one.version}" for name, one in current.wheels.items() if name not in there.wheels]
+        asked = sorted([*wanted.values(), *gone])
+        key = self._services.key(there, asked)
         found = await asyncio.to_thread(self._known, key)
         cached = found is not None
         if found is None:
-            found = await self._fetch(wanted, current, key, open_network, principal)
+            found = await self._fetch(asked, there, key, open_network, principal)
         for wheel in found:
             self._allowed.check_needed(wheel.name)
         after = SessionPackages(wanted, {**current.wheels, **{wheel.name: wheel for wheel in found}})
-        self._check(after)
         self._services.in_use.add(after)
-        new = tuple(
-            InstalledPackage(name=wheel.name, version=wheel.version)
-            for wheel in found
-            if current.wheels.get(wheel.name) != wheel
-        )
-        packages = tuple(InstalledPackage(name=one.name, version=one.version) for one in after.wheels.values())
+        await asyncio.to_thread(self._check, after)
+        new = tuple(installed_package(wheel) for wheel in found if current.wheels.get(wheel.name) != wheel)
         size = sum(wheel.size for wheel in after.wheels.values())
-        return after, InstalledPackages(new=new, packages=packages, size=size, cached=cached)
+        return after, InstalledPackages(new=new, packages=after.packages, size=size, cached=cached)
 
     def _known(self, key: str) -> tuple[StoredWheel, ...] | None:
         refs = self._resolutions.find(key)
@@ -124,7 +118,7 @@ class PackageInstaller:
 
     async def _fetch(
         self,
-        wanted: Mapping[str, str],
+        asked: Sequence[str],
         current: SessionPackages,
         key: str,
         open_network: Callable[[NetworkRules], GuestNetwork],
@@ -134,15 +128,17 @@ class PackageInstaller:
         async with open_build_sandbox(
             self._pool, services.build, open_network, scope=self._scope, principal=principal
         ) as build:
-            wheels = await build.resolve(sorted(wanted.values()), tuple(current.wheels.values()))
+            wheels = await build.resolve(asked, tuple(current.wheels.values()))
             for wheel in wheels:
                 self._allowed.check_needed(canonical_name(wheel.name))
             stored = await self._stored(build, wheels)
-        refs = tuple(WheelRef(name=one.name, version=one.version, sha256=one.sha256) for one in stored)
+        held = SessionPackages(wheels={one.name: one for one in stored})  # until the session has them
+        services.in_use.add(held)
         kept = {one.sha256 for packages in tuple(services.in_use) for one in packages.wheels.values()}
+        refs = tuple(WheelRef(name=one.name, version=one.version, sha256=one.sha256) for one in stored)
         await asyncio.to_thread(self._resolutions.keep, key, refs)
-        await asyncio.to_thread(services.store.evict, kept | {ref.sha256 for ref in refs})
-        return stored
+        await asyncio.to_thread(services.store.evict, kept)
+        return tuple(held.wheels.values())
 
     async def _stored(self, build: BuildSandbox, wheels: Sequence[FoundWheel]) -> tuple[StoredWheel, ...]:
         """Those of `wheels` that are not in the store come there first."""
@@ -150,9 +146,11 @@ class PackageInstaller:
         missing = [one for one, there in zip(wheels, at_hand, strict=True) if there is None]
         if missing:
             await build.download(missing)
-        passing = await asyncio.to_thread(private_folder, self._services.folder)
-        with tempfile.TemporaryDirectory(dir=passing, ignore_cleanup_errors=True) as folder:
-            fetched = [await self._unpacked(build, n, one, Path(folder)) for n, one in enumerate(missing)]
+        try:
+            with self._services.store.working_folder() as folder:
+                fetched = [await self._unpacked(build, n, one, folder) for n, one in enumerate(missing)]
+        except OSError as error:
+            raise _not_unpacked("its file", error) from None
         rest = iter(fetched)
         return tuple(there or next(rest) for there in at_hand)
 
@@ -174,54 +172,33 @@ class PackageInstaller:
             except MoonpoolError:
                 raise
             except OSError as error:
-                why = (error.strerror or "it cannot be written").lower()
-                raise PackageError(f"nothing was installed: {wheel.name} could not be unpacked here: {why}") from None
+                raise _not_unpacked(wheel.name, error) from None
             finally:
                 file.unlink(missing_ok=True)
 
         return await finish(asyncio.to_thread(unpack))
 
     def _check(self, packages: SessionPackages) -> None:
-        """Raises PackageTooLargeError, PackageRefusedError."""
+        """Raises PackageTooLargeError, PackageRefusedError. Blocks for a moment where there are many files."""
         bytes_max = self._services.bytes_max
         if (size := sum(wheel.size for wheel in packages.wheels.values())) > bytes_max:
             raise PackageTooLargeError(
                 f"nothing was installed: the packages of this session would take {size:,} bytes, and {bytes_max:,} are "
-                "allowed; reset the session and install less, or raise packages_bytes_max"
+                "allowed; install less in another session, or raise packages_bytes_max"
             )
-        owners: dict[str, StoredWheel] = {}
-        for wheel in packages.wheels.values():
-            for name in sorted({path.partition("/")[0] for path in wheel.files if not _INFO.match(path)}):
-                if owner := self._services.taken(name.partition(".")[0]):
-                    raise PackageRefusedError(
-                        f"the wheel of {wheel.name} was refused: {shown(name)} would take the place of a module of "
-                        f"{owner}; nothing was installed"
-                    )
-            for path, content in wheel.files.items():
-                owner = owners.setdefault(path, wheel)
-                if owner is not wheel and owner.files[path] != content:
-                    raise PackageRefusedError(
-                        f"nothing was installed: {owner.name} and {wheel.name} both bring the file {path!r}; "
-                        "install one of them"
-                    )
-        _check_folders(owners)
-        if len(owners) > FILES_MAX:
+        if (count := check_overlaps(packages.wheels.values(), self._services.taken)) > FILES_MAX:
             raise PackageTooLargeError(
-                f"nothing was installed: the packages of this session would have {len(owners):,} files, and "
+                f"nothing was installed: the packages of this session would have {count:,} files, and "
                 f"{FILES_MAX:,} are allowed"
             )
 
 
-def _check_folders(files: Iterable[str]) -> None:
-    """Raises PackageRefusedError for a file in the place of a folder."""
-    named, folders = frozenset(files), set[str]()
-    for path in named:
-        above = path.rpartition("/")[0]
-        while above and above not in folders:
-            folders.add(above)
-            above = above.rpartition("/")[0]
-    if clashes := folders & named:
-        raise PackageRefusedError(
-            f"nothing was installed: {min(clashes)!r} is a file in one package and a folder in another one; "
-            "install one of them"
-        )
+def _still_there(packages: SessionPackages) -> SessionPackages:
+    """Without what another process evicted meanwhile. Blocks."""
+    wheels = {name: wheel for name, wheel in packages.wheels.items() if wheel.folder.is_dir()}
+    return SessionPackages(packages.requirements, wheels)
+
+
+def _not_unpacked(what: str, error: OSError) -> PackageError:
+    why = (error.strerror or "it cannot be written").lower()
+    return PackageError(f"nothing was installed: {shown(what)} could not be unpacked here: {why}")

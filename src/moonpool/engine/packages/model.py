@@ -19,6 +19,7 @@ class InstalledPackage:
 
     name: str
     version: str
+    sha256: str  # of its wheel, in hex
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ class StoredWheel:
     folder: Path
     metadata: str
     size: int
-    files: Mapping[str, tuple[int, int]]
+    files: Mapping[str, str]  # path -> SHA-256 in hex
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,9 +64,18 @@ class SessionPackages:
         return hashlib.sha256("".join(digests).encode()).hexdigest() if digests else ""
 
     @property
+    def packages(self) -> tuple[InstalledPackage, ...]:
+        """What they are called."""
+        return tuple(map(installed_package, self.wheels.values()))
+
+    @property
     def folders(self) -> tuple[Path, ...]:
         """What is to be published."""
         return tuple(wheel.folder for wheel in self.wheels.values())
+
+
+def installed_package(wheel: StoredWheel) -> InstalledPackage:
+    return InstalledPackage(name=wheel.name, version=wheel.version, sha256=wheel.sha256)
 
 
 class PackageError(MoonpoolError):

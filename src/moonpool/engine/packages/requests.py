@@ -7,6 +7,7 @@ text is the guest's and is read by `specifiers` alone.
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 import msgspec
@@ -22,20 +23,46 @@ from moonpool.sandboxes.shielding import finish
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from moonpool.engine.packages.model import InstalledPackages
+    from moonpool.core.json import JsonObject
+    from moonpool.engine.packages.model import InstalledPackage, InstalledPackages
     from moonpool.sandboxes.base import Sandbox
     from moonpool.sandboxes.messages import InstallPackages
 
-Install: TypeAlias = "Callable[[str], Awaitable[InstalledPackages]]"
 INSTALLS_MAX: Final = 20
 """That the code of one execution may ask for."""
 _encode = msgspec.json.Encoder().encode
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InstallAnswer:
+    """What code is told that asked for packages, and what its session has then; nothing if that did not change."""
+
+    reply: JsonObject
+    packages: tuple[InstalledPackage, ...] = ()
+
+
+Installs: TypeAlias = "Callable[[str], Awaitable[InstallAnswer]]"
+
+
+async def answer_of(installing: Awaitable[InstalledPackages]) -> InstallAnswer:
+    """The answer of an installation, also where it fails."""
+    try:
+        installed = await installing
+    except MoonpoolError as error:
+        return InstallAnswer(reply=_failure(error.code, str(error)))
+    except Exception as failure:  # noqa: BLE001  the last resort: the code waits for an answer
+        return InstallAnswer(reply=_failure(CallErrorType.INTERNAL, internal_error(failure).message))
+    return InstallAnswer(reply={"ok": True, "text": str(installed)}, packages=installed.packages)
+
+
+def _failure(kind: str, message: str) -> JsonObject:
+    return {"ok": False, "error": {"type": kind, "message": message, "retryable": False}}
+
+
 class InstallsOfExecution:
     """Answers what the code of one execution asks for."""
 
-    def __init__(self, sandbox: Sandbox, install: Install | None) -> None:
+    def __init__(self, sandbox: Sandbox, install: Installs | None) -> None:
         self._sandbox, self._install = sandbox, install
         self._task: asyncio.Task[None] | None = None
         self._count = 0
@@ -62,21 +89,15 @@ class InstallsOfExecution:
             self._task.cancel()
             await finish(_ended(self._task))
 
-    async def _carry_out(self, install: Install, request_id: int, body: bytes) -> None:
-        try:
-            installed = await install(body.decode(errors="replace"))
-        except MoonpoolError as error:
-            self._refuse(request_id, error.code, str(error), len(body))
-        except Exception as failure:  # noqa: BLE001  the last resort: the code waits for an answer
-            self._refuse(request_id, CallErrorType.INTERNAL, internal_error(failure).message, len(body))
-        else:
-            self._answer(request_id, {"ok": True, "text": str(installed)})
+    async def _carry_out(self, install: Installs, request_id: int, body: bytes) -> None:
+        self._answer(request_id, (await install(body.decode(errors="replace"))).reply, len(body))
 
     def _refuse(self, request_id: int, kind: str, message: str, size: int) -> None:
-        self._sandbox.count_refused_call(size)
-        self._answer(request_id, {"ok": False, "error": {"type": kind, "message": message, "retryable": False}})
+        self._answer(request_id, _failure(kind, message), size)
 
-    def _answer(self, request_id: int, reply: object) -> None:
+    def _answer(self, request_id: int, reply: JsonObject, size: int) -> None:
+        if reply["ok"] is not True:
+            self._sandbox.count_refused_call(size)
         try:
             self._sandbox.send(ToolResult(id=request_id), _encode(reply))
         except SandboxClosedError:

@@ -35,6 +35,7 @@ _KINDS: Final[Sequence[tuple[str, type[PackageError]]]] = (
     ("no usable wheels", PackageWithoutWheelError),
     ("no wheels with a matching", PackageWithoutWheelError),
     ("Wheels are required", PackageWithoutWheelError),
+    ("the current Python version", PackageWithoutWheelError),
     ("not found in the package registry", PackageUnknownError),
     ("not found in the provided package locations", PackageUnknownError),
     ("depend on", PackageConflictError),
@@ -44,6 +45,7 @@ _KINDS: Final[Sequence[tuple[str, type[PackageError]]]] = (
     ("are available and you require", PackageUnknownError),
     ("there is no version of", PackageUnknownError),
     ("there are no versions of", PackageUnknownError),
+    ("requirements are unsatisfiable", PackageConflictError),
 )
 _REMEDIES: Final[dict[type[PackageError], str]] = {
     PackageYankedError: "choose another version",

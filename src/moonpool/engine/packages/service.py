@@ -9,7 +9,7 @@ import asyncio
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from secrets import token_hex
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
 from moonpool.core.audit_records import PackagesRecord, time_stamp
 from moonpool.core.errors import MoonpoolError
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from moonpool.engine.packages.model import InstalledPackages
     from moonpool.network.rules import NetworkRules
     from moonpool.sandboxes.base import Sandbox
+
+
+_CUT_OFF: Final = "cancelled"
 
 
 @dataclass(eq=False)
@@ -78,19 +81,23 @@ class SessionInstalls:
                 after, done = await self.installer.install(
                     text, packages.installed, self.open_network, principal=self.principal
                 )
-            except MoonpoolError as error:
-                await finish(self._record(text, None, error.code))
+            except BaseException as error:
+                await finish(self._record(text, None, error.code if isinstance(error, MoonpoolError) else _CUT_OFF))
                 raise
-            await finish(self._record(text, done, ""))
-            before, packages.installed = packages.installed, after
-            sandbox = self.kernel.sandbox
-            if sandbox is not None and not sandbox.has_ended:
-                try:
-                    await packages.show(sandbox)
-                except PackageError:
-                    packages.installed = before
-                    raise
+            await finish(self._publish(text, after, done))  # what is on record as installed is installed
             return done
+
+    async def _publish(self, text: str, after: SessionPackages, done: InstalledPackages) -> None:
+        await self._record(text, done, "")
+        packages, sandbox = self.kernel.packages, self.kernel.sandbox
+        before, packages.installed = packages.installed, after
+        if sandbox is not None and not sandbox.has_ended:
+            try:
+                await packages.show(sandbox)
+            except PackageError as error:
+                packages.installed = before
+                await self._record(text, None, error.code)
+                raise
 
     async def _record(self, text: str, done: InstalledPackages | None, error: str) -> None:
         await self.journal.record(

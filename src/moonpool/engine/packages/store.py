@@ -5,13 +5,18 @@ Resolutions are each tenant's own: a sandbox of that tenant said what a requirem
 
 INVARIANT: a folder with its final name is complete and never changes. Removing one takes nothing from a session that
 shows it: slots hold links of the files.
-SECURITY: the folder is private; sandboxes see their own slots only.
+INVARIANT: a hidden folder is locked by the process that works in it; without a lock it is nobody's, and `sweep` removes
+it.
+SECURITY: the folder is private; sandboxes see their own slots only. What is in it is compared with its digests before
+it is used: a disk that was full or damaged, or a stray program, costs another download. Whoever can write here can also
+change the digests: that is the operator's own account.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
+import fcntl
+import hashlib
 import os
 import secrets
 import shutil
@@ -22,10 +27,10 @@ import msgspec
 
 from moonpool.engine.packages.model import StoredWheel
 from moonpool.engine.packages.wheels import unpack_wheel
-from moonpool.store.private_files import private_folder, read_own_file, replace_private_file
+from moonpool.store.private_files import StoreFolderError, private_folder, read_own_file, replace_private_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Generator, Iterator
     from pathlib import Path
 
     from moonpool.engine.packages.wheels import WheelBounds
@@ -34,7 +39,7 @@ RESOLUTION_S_MAX: Final = 86_400.0
 """How long the versions that a requirement stood for are used again without asking the index."""
 _RESOLUTIONS_MAX: Final = 500
 _KEPT_FILE_BYTES_MAX: Final = 64 * 1024**2
-_LEFT_S: Final = 3600.0
+_KEPT: Final = "wheel.json"
 
 
 class WheelRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,71 +50,156 @@ class WheelRef(msgspec.Struct, frozen=True, kw_only=True):
     sha256: str
 
 
+class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What stands beside an unpacked wheel."""
+
+    name: str
+    version: str
+    metadata: str
+    size: int
+    files: dict[str, str]
+
+
 class WheelStore:
     """Unpacked wheels below one private folder."""
 
-    def __init__(self, folder: Path, bytes_max: int, *, clock: Callable[[], float] = time.time) -> None:
-        self._folder, self._bytes_max, self._clock = folder, bytes_max, clock
+    def __init__(self, folder: Path, bytes_max: int) -> None:
+        self._folder, self._bytes_max = folder, bytes_max
+
+    @contextlib.contextmanager
+    def working_folder(self) -> Generator[Path]:
+        """A private folder that is gone afterwards; if this process is killed, once another one sweeps.
+
+        Raises StoreFolderError, OSError.
+        """
+        with self._locked():  # nobody takes it for an abandoned one before it is locked
+            folder = self._folder / f".{secrets.token_hex(8)}"
+            folder.mkdir(mode=0o700)
+            lock = _lock(folder)
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
+
+    @contextlib.contextmanager
+    def _locked(self) -> Generator[None]:
+        lock = os.open(private_folder(self._folder), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def sweep(self) -> None:
+        """Remove what killed processes left."""
+        abandoned: dict[Path, int] = {}
+        with contextlib.suppress(OSError, StoreFolderError), self._locked():
+            for folder in self._folder.glob(".*"):
+                with contextlib.suppress(OSError):  # its process lives, or another one removes it
+                    abandoned[folder] = _lock(folder)
+        for folder, lock in abandoned.items():  # this may take a while
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
 
     def find(self, sha256: str) -> StoredWheel | None:
-        """The wheel with this digest, if it is here; it counts as used now."""
+        """The wheel with this digest, if it is here as it was unpacked; it counts as used now."""
         folder = self._folder / sha256
         try:
-            stored = json.loads(read_own_file(folder / "wheel.json", bytes_max=_KEPT_FILE_BYTES_MAX))
+            kept = self._read(folder)
+            if {path: _digest(file) for path, file in _files(folder / "site")} != kept.files:
+                raise ValueError("it was changed")
             os.utime(folder)
-        except (OSError, ValueError):
+        except (FileNotFoundError, ValueError, msgspec.MsgspecError):
+            self._remove(folder)
             return None
-        files = {path: (size, crc) for path, (size, crc) in stored.pop("files").items()}
-        return StoredWheel(**stored, sha256=sha256, folder=folder / "site", files=files)
+        except OSError:  # it may be whole
+            return None
+        return _stored(kept, sha256, folder)
 
     def keep(self, file: Path, sha256: str, bounds: WheelBounds, *, name: str, version: str) -> StoredWheel:
         """Unpack `file`, whose digest the caller computed. Raises PackageError, StoreFolderError, OSError."""
-        building = private_folder(self._folder) / f".{secrets.token_hex(8)}"
-        site = building / "site"
-        try:
-            site.mkdir(parents=True)
-            building.chmod(0o700)
-            wheel = unpack_wheel(file, site, bounds, name=name, version=version)
-            stored = {
-                "name": wheel.name,
-                "version": wheel.version,
-                "metadata": wheel.metadata,
-                "size": wheel.size,
-                "files": wheel.files,
-            }
-            (building / "wheel.json").write_text(json.dumps(stored, ensure_ascii=False), encoding="utf-8")
+        final = self._folder / sha256
+        with self.working_folder() as working:
+            building = working / "wheel"
+            (building / "site").mkdir(parents=True)
+            wheel = unpack_wheel(file, building / "site", bounds, name=name, version=version)
+            kept = _Kept(
+                name=wheel.name, version=wheel.version, metadata=wheel.metadata, size=wheel.size, files={**wheel.files}
+            )
+            (building / _KEPT).write_bytes(msgspec.json.encode(kept))
             try:
-                building.rename(self._folder / sha256)
+                building.rename(final)
             except OSError:
-                if not (self._folder / sha256).is_dir():  # else another process was faster; its folder is the same
-                    raise
-        finally:
-            shutil.rmtree(building, ignore_errors=True)
-        found = self.find(sha256)
-        assert found is not None, "it was made, here or by another process"
-        return found
+                if found := self.find(sha256):  # another process was faster
+                    return found
+                self._remove(final)
+                building.rename(final)
+        return _stored(kept, sha256, final)
 
     def evict(self, kept: Collection[str]) -> None:
-        """Remove what was not used for longest until the rest fits; never what is in `kept`."""
+        """Remove what was not used for longest until the rest fits; never what is in `kept` or shown in a sandbox."""
+        found: list[tuple[float, int, Path]] = []
         with contextlib.suppress(OSError):
-            found = sorted((path.stat().st_mtime, path) for path in self._folder.iterdir())
-            sizes = {path: self._size(path) for _, path in found}
-            total = sum(sizes.values())
-            for used_at, path in found:
-                age_s = self._clock() - used_at
-                if path.name.startswith("."):
-                    gone = age_s > _LEFT_S  # a killed process left it
-                else:
-                    gone = total > self._bytes_max and path.name not in kept
-                if gone:
-                    total -= sizes[path]
-                    shutil.rmtree(path, ignore_errors=True)
+            for path in self._folder.glob("[!.]*"):
+                with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):  # another process removes it
+                    found.append((path.stat().st_mtime, self._read(path).size, path))
+        total = sum(size for _, size, _ in found)
+        for _, size, path in sorted(found):
+            if total <= self._bytes_max:
+                return
+            if path.name not in kept and not _is_shown(path):
+                total -= size
+                self._remove(path)
 
-    def _size(self, folder: Path) -> int:
-        try:
-            return int(json.loads((folder / "wheel.json").read_bytes())["size"])
-        except (OSError, ValueError, KeyError):
-            return 0
+    def _remove(self, folder: Path) -> None:
+        """Take its name from it first: what has one is whole, also if this process is killed."""
+        passing = folder.with_name(f".{secrets.token_hex(8)}")
+        with contextlib.suppress(OSError):
+            folder.rename(passing)
+            shutil.rmtree(passing, ignore_errors=True)
+
+    def _read(self, folder: Path) -> _Kept:
+        """Raises OSError, ValueError, MsgspecError."""
+        return msgspec.json.decode(read_own_file(folder / _KEPT, bytes_max=_KEPT_FILE_BYTES_MAX), type=_Kept)
+
+
+def _stored(kept: _Kept, sha256: str, folder: Path) -> StoredWheel:
+    return StoredWheel(**msgspec.structs.asdict(kept), sha256=sha256, folder=folder / "site")
+
+
+def _lock(folder: Path) -> int:
+    """The descriptor that locks it. Raises OSError where another process does."""
+    lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(lock)
+        raise
+    return lock
+
+
+def _files(folder: Path, above: str = "") -> Iterator[tuple[str, str]]:
+    """What is in it but folders: the name below it, and its path. Raises OSError."""
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                yield from _files(folder / entry.name, f"{above}{entry.name}/")
+            else:
+                yield f"{above}{entry.name}", entry.path
+
+
+def _digest(path: str) -> str:
+    with open(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:  # noqa: PTH123
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _is_shown(folder: Path) -> bool:
+    """Whether a slot has links of its files. Removing it would free nothing, and a later sandbox may want it."""
+    try:
+        return any(os.lstat(path).st_nlink > 1 for _, path in _files(folder / "site"))
+    except OSError:
+        return False
 
 
 class Resolutions:
@@ -129,9 +219,10 @@ class Resolutions:
             return None
 
     def keep(self, key: str, refs: tuple[WheelRef, ...]) -> None:
-        """Raises StoreFolderError, OSError."""
-        path = private_folder(self._folder) / f"{key}.json"
-        replace_private_file(path, msgspec.json.encode(refs), durable=False)
-        ages = sorted(((other.stat().st_mtime, other) for other in self._folder.glob("*.json")), reverse=True)
-        for _, other in ages[_RESOLUTIONS_MAX:]:
-            other.unlink(missing_ok=True)
+        """Keep it if there is room: without it the index is asked again."""
+        with contextlib.suppress(OSError, StoreFolderError):
+            path = private_folder(self._folder) / f"{key}.json"
+            replace_private_file(path, msgspec.json.encode(refs), durable=False)
+            ages = sorted(((other.stat().st_mtime, other) for other in self._folder.iterdir()), reverse=True)
+            for _, other in ages[_RESOLUTIONS_MAX:]:
+                other.unlink(missing_ok=True)

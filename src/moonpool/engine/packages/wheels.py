@@ -2,12 +2,15 @@
 
 SECURITY: nothing in a wheel is trusted. The directory at its end is bounded before it is read; every name is judged
 before anything is made; only regular files come out, each once, below the folder, with a size that was counted. A
-`.pth` file, which acts without being imported, is refused. Scripts, headers and data for other folders are left out. No
-code of it is run or compiled here.
+`.pth` file, which acts without being imported, is refused. Scripts, headers, data for other folders and bytecode, which
+Python would take instead of a source file of any package, are left out. No code of it is run or compiled here.
 """
 
 from __future__ import annotations
 
+import base64
+import csv
+import hashlib
 import os
 import stat
 import struct
@@ -28,15 +31,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _END: Final = struct.Struct("<4s4H2LH")  # of a zip file without a comment
-_LARGE_END_BYTES: Final = 20  # of the record before it that names a ZIP64 end
-_DIRECTORY_BYTES_MAX: Final = 16 * 1024**2
+_ZIP64_LOCATOR_BYTES: Final = 20  # before it, where there is one
+_COMPRESSIONS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+_DIRECTORY_BYTES_MAX: Final = 32 * 1024**2
 _METADATA_BYTES_MAX: Final = 4 * 1024**2
 _HEADERS_CHARS_MAX: Final = 64 * 1024
 _CHUNK_BYTES: Final = 1 << 20
 _INSTALLED_ROOTS: Final = frozenset({"purelib", "platlib"})
 _IGNORED_PTH: Final = frozenset({"distutils-precedence.pth"})  # setuptools: changes an import that is gone since 3.12
 _ENCRYPTED: Final = 0x1
-_COMPRESSIONS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,7 +58,7 @@ class UnpackedWheel:
     version: str
     metadata: str  # the headers of METADATA
     size: int
-    files: Mapping[str, tuple[int, int]]  # path -> size and CRC
+    files: Mapping[str, str]  # path -> SHA-256 in hex
 
 
 def unpack_wheel(file: Path, folder: Path, bounds: WheelBounds, *, name: str, version: str) -> UnpackedWheel:
@@ -75,6 +78,7 @@ def unpack_wheel(file: Path, folder: Path, bounds: WheelBounds, *, name: str, ve
         ZlibError,
         struct.error,
         ValueError,
+        csv.Error,
     ) as error:
         raise _refused(name, "", f"it is damaged ({error})") from None
 
@@ -92,7 +96,7 @@ def _check_directory(file: Path, files_max: int) -> None:
     """
     with file.open("rb") as opened:
         begin = max(0, opened.seek(0, os.SEEK_END) - _END.size)
-        opened.seek(max(0, begin - _LARGE_END_BYTES))
+        opened.seek(max(0, begin - _ZIP64_LOCATOR_BYTES))
         has_large_end = opened.read(4) == b"PK\6\7"
         opened.seek(begin)
         tail = opened.read()
@@ -111,7 +115,8 @@ class _Unpacking:
         self._archive, self._folder, self._bounds = archive, folder, bounds
         self._name, self._version = name, version
         self._kinds: dict[tuple[str, ...], bool] = {}  # whether it is a file
-        self._files: dict[str, tuple[int, int]] = {}
+        self._files: dict[str, str] = {}
+        self._named: dict[str, str] = {}  # the same digests, by the names in the wheel
         self._size = 0
 
     def run(self) -> UnpackedWheel:
@@ -119,9 +124,14 @@ class _Unpacking:
         info_folders = {parts[0] for _, parts in members if parts[0].endswith(".dist-info")}
         if len(info_folders) != 1:
             raise self._refused("", f"it has {len(info_folders)} .dist-info folders instead of one")
-        headers = self._headers(next(iter(info_folders)))
+        info_folder = next(iter(info_folders))
+        owner = info_folder.removesuffix(".dist-info").rpartition("-")[0]
+        if canonical_name(owner) != canonical_name(self._name):  # by that name Python finds what is installed
+            raise self._refused(info_folder, f"it is the metadata of {shown(owner) or 'nothing'}")
+        headers = self._headers(info_folder)
         for info, parts in members:
             self._write(info, parts)
+        self._check_record(f"{info_folder}/RECORD")
         return UnpackedWheel(
             name=canonical_name(self._name),
             version=self._version,
@@ -173,6 +183,8 @@ class _Unpacking:
             if len(parts) < 3 or parts[1] not in _INSTALLED_ROOTS:
                 return ()  # scripts, headers, files for other folders
             parts = parts[2:]
+        if "__pycache__" in parts:
+            return ()
         if len(parts) == 1 and parts[0].endswith(".pth"):
             if parts[0] in _IGNORED_PTH:
                 return ()
@@ -205,7 +217,7 @@ class _Unpacking:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o755)
         mode = 0o644 | (info.external_attr >> 16) & 0o111
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-        begun = self._size
+        digest = hashlib.sha256()
         with os.fdopen(fd, "wb") as target, self._archive.open(info) as source:
             os.fchmod(fd, mode)  # whatever the umask is
             while chunk := source.read(_CHUNK_BYTES):
@@ -215,5 +227,19 @@ class _Unpacking:
                         f"{self._name} unpacks to more than the {self._bounds.bytes_max:,} bytes that a session may "
                         "install; nothing was installed; raise packages_bytes_max"
                     )
+                digest.update(chunk)
                 target.write(chunk)
-        self._files[written] = (self._size - begun, info.CRC)
+        self._files[written] = self._named["/".join(member_parts(info.orig_filename))] = digest.hexdigest()
+
+    def _check_record(self, path: str) -> None:
+        """Refuse a file whose digest is not the one that RECORD gives. A file that is not listed is as good."""
+        if path not in self._files:
+            return
+        with (self._folder / path).open(encoding="utf-8", errors="replace", newline="") as file:
+            for name, said, *_ in (row for row in csv.reader(file) if len(row) > 1):
+                digest, algorithm = self._named.get(name), "sha256="
+                if digest is None or not said.startswith(algorithm):
+                    continue
+                real = base64.urlsafe_b64encode(bytes.fromhex(digest)).decode().rstrip("=")
+                if said.removeprefix(algorithm).rstrip("=") != real:
+                    raise self._refused(name, "it is not the file whose digest RECORD gives")

@@ -55,6 +55,15 @@ class RecordedInput:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RecordedPackage:
+    """A package that the session had installed. Its wheel is kept with those of all sessions, if at all."""
+
+    name: str
+    version: str
+    sha256: str  # of its wheel, in hex
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunHeader:
     """An execution as it began."""
 
@@ -78,6 +87,7 @@ class RunHeader:
     settings: dict[str, int | str] = field(default_factory=dict[str, int | str])  # that have a say in what comes out
     inputs: tuple[RecordedInput, ...] = ()
     ipython: bool = False  # the code was read as IPython reads it
+    packages: tuple[RecordedPackage, ...] = ()  # that were installed before it
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,6 +131,15 @@ class RecordedReply:
     at_s: float
 
 
+@dataclass(frozen=True, kw_only=True)
+class RecordedInstall:
+    """What came of packages that the code asked for, in the order of the answers."""
+
+    asked_digest: str  # of the text
+    reply: bytes  # redacted, JSON
+    packages: tuple[RecordedPackage, ...] = ()  # that the session had then; none if that did not change
+
+
 class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
     """How it ended."""
 
@@ -129,7 +148,7 @@ class RunEnd(msgspec.Struct, frozen=True, kw_only=True):
     nondeterminism_log: bytes = msgspec.field(name="tape", default=b"")  # in files of 0.1.0, too
 
 
-Part: TypeAlias = RecordedCall | RecordedReply | RunEnd
+Part: TypeAlias = RecordedCall | RecordedReply | RunEnd | RecordedInstall
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -140,6 +159,7 @@ class Recording:
     shared: SharedPart
     calls: tuple[RecordedCall, ...] = ()
     replies: tuple[RecordedReply, ...] = ()
+    installs: tuple[RecordedInstall, ...] = ()
     end: RunEnd | None = None
 
 

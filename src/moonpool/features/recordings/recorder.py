@@ -14,7 +14,7 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
@@ -23,6 +23,8 @@ from moonpool.core.json import canonical_json, digest_bytes, digest_json
 from moonpool.features.recordings.model import (
     NotReplayable,
     RecordedCall,
+    RecordedInstall,
+    RecordedPackage,
     RecordedReply,
     RecordingRef,
     RunEnd,
@@ -33,8 +35,11 @@ from moonpool.pipeline.guest_json import reply_of
 from moonpool.policy import LayerName
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from moonpool.core.calls import ToolCallOutcome, ToolCallSpec
     from moonpool.core.envelope import Envelope
+    from moonpool.core.json import JsonObject
     from moonpool.features.recordings.model import RecordedInput, Recordings
     from moonpool.pipeline.call_state import CallContext
     from moonpool.redaction.redactor import Redactor
@@ -52,9 +57,21 @@ RECORDED_SETTINGS: Final = (
     "process_count_max",
     "redact_patterns",
     "redact_personal",
+    "packages",
 )
 """Settings that have a say in what comes out of an execution."""
 _encode = msgspec.json.Encoder().encode
+
+
+class SomePackage(Protocol):
+    """An installed package (`moonpool.engine.packages.model.InstalledPackage`)."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def version(self) -> str: ...
+    @property
+    def sha256(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +93,7 @@ class RunStart:
     was_put_back: bool = False  # it does not follow from the executions before it
     has_network: bool = False
     has_folders: bool = False  # of the host
+    packages: tuple[SomePackage, ...] = ()  # that were installed before it
 
 
 class Recorder:
@@ -150,6 +168,7 @@ class Recorder:
             settings=self._kept,
             inputs=start.inputs,
             ipython=start.ipython,
+            packages=_recorded(start.packages),
         )
 
 
@@ -196,6 +215,17 @@ class RunRecording:
         place, at_s = self._answered, self._clock() - self._began
         self._recordings.add(self._run_id, lambda: _reply(seq, place, at_s, outcome))
 
+    def installed(self, text: str, reply: JsonObject, packages: Iterable[SomePackage]) -> None:
+        """The code asked for packages, and is about to get this; the session has `packages` then."""
+        self._recordings.add(
+            self._run_id,
+            lambda: RecordedInstall(
+                asked_digest=digest_bytes(text.encode("utf-8", "replace")),
+                reply=_encode(self._redactor.json(reply, Counter())),
+                packages=_recorded(packages),
+            ),
+        )
+
     def ended(self, envelope: Envelope, *, forced: str, nondeterminism_log: bytes) -> None:
         """The envelope is about to be handed out."""
         self._recordings.add(
@@ -217,6 +247,10 @@ class RunRecording:
             redacted=bool(tally.total()),
             at_s=at_s,
         )
+
+
+def _recorded(packages: Iterable[SomePackage]) -> tuple[RecordedPackage, ...]:
+    return tuple(RecordedPackage(name=one.name, version=one.version, sha256=one.sha256) for one in packages)
 
 
 def canonical_arguments(spec: ToolCallSpec) -> bytes:

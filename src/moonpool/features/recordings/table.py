@@ -20,6 +20,7 @@ from moonpool.core.shares import fair_share
 from moonpool.features.recordings.model import (
     RUN_BYTES_MAX,
     RecordedCall,
+    RecordedInstall,
     RecordedReply,
     Recording,
     RecordingError,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from moonpool.store.sealing import Sealer
 
 SCHEMA_VERSION: Final = 2
-PART_KINDS: Final = {RunHeader: 0, RecordedCall: 1, RecordedReply: 2, RunEnd: 3}
+PART_KINDS: Final = {RunHeader: 0, RecordedCall: 1, RecordedReply: 2, RunEnd: 3, RecordedInstall: 4}
 _DAY_S: Final = 86_400.0
 _OLDEST_AT_ONCE: Final = 64
 _RUN_COLUMNS: Final = "run_id, at, principal, session_id, sandbox_id, position, bytes, problem"
@@ -238,6 +239,7 @@ class RecordingsFile:
             shared=self._typed(self._open(shared, f"shared/{digest}", run_id), SharedPart, run_id),
             calls=calls,
             replies=replies,
+            installs=tuple(self._typed(body, RecordedInstall, run_id) for body in bodies[4]),
             end=ends[-1] if ends else None,
         )
 

@@ -1,21 +1,31 @@
-"""`KernelClient`: a kernel of a `KernelGateway`, without tools."""
+"""`KernelClient`: a kernel of a `KernelGateway`. A `ToolServer` answers for its tool calls."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 from uuid import uuid4
 
+from moonpool.ipybox import shell_server
 from moonpool.ipybox.kernel_mgr.server import KernelGateway
 from moonpool.ipybox.kernel_session import ExecutionError, ExecutionResult, KernelSession
-from moonpool.ipybox.options import ExecutorOptions, check_shell_approval, environment, import_folders, work_folders
+from moonpool.ipybox.options import (
+    ExecutorOptions,
+    check_shell_approval,
+    environment,
+    import_folders,
+    package_roots,
+    work_folders,
+)
 from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest, ApprovalRequestor
 from moonpool.ipybox.tool_exec.client import ToolRunnerError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Mapping
 
+_log = logging.getLogger("moonpool.ipybox")
 __all__ = ["ExecutionError", "ExecutionResult", "KernelClient"]
 
 
@@ -37,6 +47,8 @@ class KernelClient:
     ) -> None:
         """`host` and `port` are those of a `KernelGateway` of this process. Pictures go to `images_dir` (`images`).
 
+        The tool server at `TOOL_SERVER_HOST` and `TOOL_SERVER_PORT` of the gateway's `env` (localhost, 8900) is asked
+        about each tool call of the code. Packages are found in `mcptools` of the working directory and of `PYTHONPATH`.
         With `approve_shell_cmds` the approval client of the tool server at `tool_server_host` and `tool_server_port` is
         asked about each `!cmd` and `%%bash`; see `CodeExecutor`.
         """
@@ -72,15 +84,23 @@ class KernelClient:
             raise RuntimeError("this client is connected already")
         gateway = await self._gateway(retries, retry_interval)
         init_s = self.kernel_init_timeout if kernel_init_timeout is None else kernel_init_timeout
+        working_dir = self.working_dir or gateway.working_dir
         options = ExecutorOptions(
             environment=environment(),
             network=gateway.network,
+            roots=package_roots(working_dir, gateway.env),
             asks_shell=self.approve_shell_cmds,
-            work=work_folders(self.working_dir or gateway.working_dir, self._named_images_dir),
+            apart=object(),
+            work=work_folders(working_dir, self._named_images_dir),
             imports=import_folders(gateway.env),
         )
         kernel = KernelSession(
-            options, gateway.env, self.images_dir, init_s, require_shell_escape=self.require_shell_escape
+            options,
+            gateway.env,
+            self.images_dir,
+            init_s,
+            require_shell_escape=self.require_shell_escape,
+            stays=self.working_dir is not None,
         )
         try:
             await kernel.start()
@@ -112,15 +132,16 @@ class KernelClient:
 
     async def stream(self, code: str, timeout: float | None = None) -> AsyncIterator[str | ExecutionResult]:
         """Run code; yield what it prints, and last the result. Raises ExecutionError, TimeoutError."""
-        async for item in self._kernel.stream(code, timeout):
+        gateway, kernel = self._live
+        async for item in kernel.stream(code, timeout):
             if isinstance(item, ApprovalRequest):
-                await self._settle(item)
+                await self._settle(item, gateway.env)
             else:
                 yield item
 
     async def interrupt(self) -> None:
         """Interrupt what runs: it raises ExecutionError. The kernel lives on."""
-        self._kernel.interrupt()
+        self._live[1].interrupt()
 
     async def drain(self, timeout: float = 1.0) -> int:
         """How many messages were thrown away: 0. What nobody read is gone with its execution."""
@@ -132,20 +153,23 @@ class KernelClient:
         del drain_timeout, settle_delay
         await self.interrupt()
 
-    async def _settle(self, asked: ApprovalRequest) -> None:
-        requestor = ApprovalRequestor(asked.server_name, self.tool_server_host, self.tool_server_port)
+    async def _settle(self, asked: ApprovalRequest, env: Mapping[str, str]) -> None:
+        host, port = self.tool_server_host, self.tool_server_port
+        if asked.server_name != shell_server.NAME:
+            host, port = env.get("TOOL_SERVER_HOST", "localhost"), int(env.get("TOOL_SERVER_PORT", "8900"))
         try:
-            await requestor.request(asked.tool_name, asked.tool_args)
-        except ToolRunnerError:
+            await ApprovalRequestor(asked.server_name, host, port).request(asked.tool_name, asked.tool_args)
+        except ToolRunnerError as error:
+            _log.warning("%s.%s: %s", asked.server_name, asked.tool_name, error)
             await asked.reject()
-        else:
-            await asked.accept()
+        else:  # SECURITY: what policy keeps for a person is refused
+            await (asked.reject() if asked.human_only else asked.accept())
 
     @property
-    def _kernel(self) -> KernelSession:
+    def _live(self) -> tuple[KernelGateway, KernelSession]:
         if self._connected is None or not self._connected[0].is_running:
             raise RuntimeError("Not connected to kernel")
-        return self._connected[1]
+        return self._connected[:2]
 
     async def _gateway(self, retries: int, retry_interval: float) -> KernelGateway:
         for turn in range(retries):

@@ -32,7 +32,7 @@ _TOOLS: Final = (
         "Connects to an MCP server and generates a Python API for its tools under mcptools/{server_name}/. The user is "
         "asked first. Returns the names of its tool modules, which execute_ipython_cell can import at once: "
         "`from mcptools.{server_name} import {tool}; {tool}.run({tool}.Params(...))`. Registering a name again "
-        "replaces it; call reset to import the new modules.",
+        "replaces it; import the new modules again.",
         ["server_name", "server_params"],
         server_name={
             "type": "string",
@@ -48,8 +48,9 @@ _TOOLS: Final = (
         EXECUTE,
         "Executes Python code in a stateful IPython kernel, in a sandbox. Variables, imports and definitions persist; "
         "executions run one after the other; use `await` directly. Executed code can use the generated Python tool API "
-        "of registered MCP servers (mcptools), saved code (gentools) and output parsers (mcpparse). Returns what it "
-        "prints, the value of the last expression, and the paths of generated images.",
+        "of registered MCP servers (mcptools), saved code (gentools) and output parsers (mcpparse). Its current "
+        "directory is the user's workspace, where it reads and writes files. Returns what it prints, the value of the "
+        "last expression, and the paths of generated images.",
         ["code"],
         code={"type": "string", "description": "Python code to execute"},
         timeout={

@@ -1,21 +1,18 @@
-"""The kernel of one connection: executions one after the other, and what a new kernel is given before its first."""
+"""The kernel of one connection, in the workspace: executions one after the other, and the start of a new kernel."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from moonpool.engine.code_request import CodeRequest
-from moonpool.engine.files.errors import FileMissingError
 from moonpool.ipybox.kernel_session import shown_text
+from moonpool.ipybox.pictures import save_pictures
 from moonpool.sdk.results import result_of
 from moonpool.server.mcp.sessions import interruptible
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
-
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject
     from moonpool.engine.sessions import Runtime, Session
@@ -26,7 +23,6 @@ if TYPE_CHECKING:
 _QUIET: Final = {"TERM": "dumb", "NO_COLOR": "1"}
 _LOST: Final = "of this session are lost"
 _NO_RESULT: Final = frozenset({"ResultNotSerializable", "OutputTooLarge"})
-_CHUNK_BYTES: Final = 1024**2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,14 +37,12 @@ class CellText:
 
 
 class Kernel:
-    """One kernel at a time. A new one has the variables, the workspace's modules and the packages of the one before."""
+    """One kernel at a time. A new one has the variables, the folder and the packages of the one before."""
 
-    def __init__(
-        self, runtime: Runtime, grant: CallerGrant, workspace: Workspace, variables: Mapping[str, str], *, ipython: bool
-    ) -> None:
-        """`variables` are the kernel's own; it inherits none. `ipython`: code is read as IPython reads it."""
+    def __init__(self, runtime: Runtime, grant: CallerGrant, workspace: Workspace, *, ipython: bool) -> None:
+        """Sessions of `runtime` have the workspace. `ipython`: code is read as IPython reads it."""
         self._runtime, self._grant, self._workspace = runtime, grant, workspace
-        self._variables, self._ipython = {**_QUIET, **variables}, ipython
+        self._variables, self._ipython = {**_QUIET, **workspace.kernel_variables}, ipython
         self._session: Session = runtime.session(grant)
         self._prepared = False
         self._turn = asyncio.Lock()
@@ -61,7 +55,6 @@ class Kernel:
         async with self._turn:
             if failed := await self._prepare():
                 return failed
-            await self._bring_modules()
             pieces: list[bytes] = []
             heard = request.observer
 
@@ -95,32 +88,20 @@ class Kernel:
         await self._session.close()
 
     async def _prepare(self) -> Envelope | None:
-        """What a new kernel needs. Returns the outcome only if it failed."""
+        """A new kernel's variables, and imports from where it works. Returns the outcome only if it failed.
+
+        Raises InputError when the folder of packages is gone and cannot be made.
+        """
         if self._prepared:
             return None
-        self._workspace.forget()
-        code = f"__import__('os').environ.update({self._variables!r})"
+        await asyncio.to_thread(self._workspace.make_packages)
+        code = f"__import__('os').environ.update({self._variables!r})\n__import__('sys').path[2:2] = ['']"
         envelope = await interruptible(self._session, CodeRequest(code=code.encode()), at_once=False)
         if envelope.error is not None:
             failed = CellText(text=f"{envelope.error.type}: {envelope.error.message}", failed=True)
             return replace(envelope, data=failed.to_json())
         self._prepared = True
         return None
-
-    async def _bring_modules(self) -> None:
-        """Copy the workspace's modules where they changed."""
-        changes = await asyncio.to_thread(self._workspace.changes)
-        if changes is None:
-            return
-        try:
-            for name in changes.gone:
-                with suppress(FileMissingError):  # code removed it first
-                    await self._session.files.delete(name)
-            if changes.archive:
-                await self._session.files.unpack(".", _chunks(changes.archive), replace=True)
-        except BaseException:
-            self._workspace.forget()
-            raise
 
     async def _text(self, envelope: Envelope, printed: str, timeout_s: float | None) -> CellText:
         error, result = envelope.error, result_of(envelope)
@@ -133,7 +114,8 @@ class Kernel:
             parts = [printed.rstrip(), "" if told in printed else told]
             return CellText(text="\n".join(filter(None, parts)), failed=True)
         text = (printed + shown_text(result)).strip()
-        paths = await asyncio.to_thread(self._workspace.keep, envelope.pictures)
+        pictures = [(one.mime, one.data) for one in envelope.pictures]
+        paths = await asyncio.to_thread(save_pictures, self._workspace.root / "images", pictures)
         if paths:
             text += "\n\nGenerated images:\n\n" + "".join(f"- [{path.stem}]({path})\n" for path in paths)
         return CellText(text=text, failed=False)
@@ -143,8 +125,3 @@ def _is_lost(envelope: Envelope) -> bool:
     """Whether the next execution is in a new sandbox."""
     error = envelope.error
     return error is not None and (_LOST in error.message or error.type == "SandboxError")
-
-
-async def _chunks(data: bytes) -> AsyncIterator[bytes]:
-    for start in range(0, len(data), _CHUNK_BYTES):
-        yield data[start : start + _CHUNK_BYTES]

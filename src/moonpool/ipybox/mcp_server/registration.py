@@ -71,7 +71,7 @@ class Registration:
     """Registers servers of one workspace."""
 
     root: Path  # of the packages
-    variables: Callable[[], Mapping[str, str]]  # what `${VAR}` stands for, now
+    variables: Mapping[str, str]  # what `${VAR}` stands for
     runtime: Runtime
     servers: AddsServers
     approvals: LiveApprovals
@@ -88,7 +88,7 @@ class Registration:
             raise InputError(str(error)) from None
         if unknown := sorted(params.keys() - _KEYS):
             raise InputError(f"server_params must not have {unknown[0]!r}; use {', '.join(sorted(_KEYS))}")
-        config = parsed(name, params, self.variables())
+        config = parsed(name, params, self.variables)
         if error := config.left_out.get(name):
             raise ConfigError(error.for_guest)
         begun = datetime.now(UTC)

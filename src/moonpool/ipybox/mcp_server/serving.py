@@ -6,15 +6,12 @@ import asyncio
 import logging
 import os
 from contextlib import AsyncExitStack
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from moonpool.bootstrap import open_default_tenant
-from moonpool.core.errors import InputError
 from moonpool.features.approvals.files import open_queue
 from moonpool.ipybox.mcp_server.registration import registered_before
 from moonpool.ipybox.mcp_server.tools import IpyboxTools
-from moonpool.ipybox.mcp_server.workspace import Workspace
 from moonpool.ipybox.sandbox_config import allowed_domains
 from moonpool.pipeline.approval import AutoApprover, DenyApprover
 from moonpool.server.mcp.approver import ElicitingApprover
@@ -23,9 +20,11 @@ from moonpool.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from pathlib import Path
 
     from moonpool.configuration.servers import McpConfig
     from moonpool.environments.progress import ProgressSink
+    from moonpool.ipybox.mcp_server.workspace import Workspace
     from moonpool.network.rules import NetworkRules
     from moonpool.pipeline.approval import Approver
     from moonpool.server.mcp.stdio import StdioWire
@@ -47,16 +46,6 @@ def profile_settings(environ: Mapping[str, str], overrides: Mapping[str, Path | 
     given = {name: value for name, value in overrides.items() if value is not None}
     unset = {name: value for name, value in _DEFAULTS.items() if f"MOONPOOL_{name.upper()}" not in environ}
     return Settings.load(environ, **{**unset, **given})
-
-
-def enter_workspace(folder: Path) -> Workspace:
-    """Make it the current directory; it is made where it is missing. Raises InputError."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        os.chdir(folder)
-    except OSError as error:
-        raise InputError(f"the workspace {folder} cannot be used: {error.strerror or error}") from None
-    return Workspace(root=Path.cwd())
 
 
 def domains_of(sandbox_config: Path | None, workspace: Workspace) -> tuple[str, ...]:
@@ -88,9 +77,8 @@ async def serve_profile(  # noqa: PLR0913  what the command line gives
     be registered is asked all the same, but for `deny`. Raises MoonpoolError before anything was written.
     """
     environ = dict(os.environ)
-    before = await asyncio.to_thread(
-        registered_before, workspace.root / "mcptools", environ, workspace.variables(environ)
-    )
+    folders = await asyncio.to_thread(workspace.folders, settings, environ)
+    before = await asyncio.to_thread(registered_before, workspace.packages, environ, workspace.variables)
     async with AsyncExitStack() as stack:
         queue = await stack.enter_async_context(open_queue(data, report, settings.approval_command, environ))
         eliciting, denying = ElicitingApprover(queue), DenyApprover(report, why="--approve deny was given")
@@ -105,9 +93,10 @@ async def serve_profile(  # noqa: PLR0913  what the command line gives
                 serving=True,
                 progress=progress,
                 network=network,
+                folders=folders,
             )
         )
         await app.prove()
-        await app.added_servers.restore(before)
-        tools = IpyboxTools(app, eliciting.bindings, of_servers[approve], workspace, environ)
+        await app.added_servers.expect(before)
+        tools = IpyboxTools(app, eliciting.bindings, of_servers[approve], workspace)
         await serve_tools(tools, wire)

@@ -68,24 +68,17 @@ class IpyboxTools:
         bindings: Bindings,
         registrar: Approver,
         workspace: Workspace,
-        environ: Mapping[str, str],
     ) -> None:
-        """`registrar` answers whether a server may be registered."""
-        self._bindings, self._runtime = bindings, app.runtime
+        """`registrar` answers whether a server may be registered. Sessions of `app` have the workspace."""
+        self._bindings = bindings
         self._grant = bindings.caller_grant(app.caller_grant)
         settings = app.settings
         self._asked = LiveApprovals(registrar, expiry_s=settings.approval_expiry_s, tenant_id=app.tenant_id)
         self._calls = ConnectionCalls(app, bindings, self._waiting)
-        self._kernel = Kernel(
-            app.runtime,
-            self._grant,
-            workspace,
-            workspace.kernel_variables(environ),
-            ipython=settings.environment == "data",
-        )
+        self._kernel = Kernel(app.runtime, self._grant, workspace, ipython=settings.environment == "data")
         self._registration = Registration(
-            root=workspace.root / "mcptools",
-            variables=lambda: workspace.variables(environ),
+            root=workspace.packages,
+            variables=workspace.variables,
             runtime=app.runtime,
             servers=app.added_servers,
             approvals=self._asked,
@@ -94,8 +87,7 @@ class IpyboxTools:
         self._registering = asyncio.Lock()
 
     def prepare(self) -> None:
-        """Have a sandbox ready for the first execution."""
-        self._runtime.pool.fill(self._runtime.sandbox_spec)
+        """Nothing: a sandbox with a folder of the host is made when it is needed."""
 
     def list_tools(self) -> list[JsonObject]:
         return list(self.offer.tools)

@@ -114,7 +114,7 @@ class ToolServerApp:
             return {"approved": False, "error": f"{about} rejected", "type": "rejected"}
         except TimeoutError:
             return {"approved": False, "error": f"{about} expired", "type": "timeout"}
-        except RuntimeError as error:
+        except (RuntimeError, UnicodeEncodeError) as error:  # no client, or a text that no WebSocket carries
             return {"approved": False, "error": f"{about} failed: {error}"}
 
     async def _approval(self, websocket: WebSocket) -> None:

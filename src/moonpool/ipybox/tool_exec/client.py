@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -60,7 +61,7 @@ class ToolRunner:
         return request_sync(self.host, self.port, "/run", self._body(tool_name, tool_args))["result"]
 
     def _body(self, tool_name: str, tool_args: dict[str, Any]) -> dict[str, Any]:
-        return {"server_name": self.server_name, "tool_name": tool_name, "tool_args": to_jsonable_python(tool_args)}
+        return {"server_name": self.server_name, "tool_name": tool_name, "tool_args": tool_args}
 
 
 async def reset(host: str = "localhost", port: int = 8900) -> None:
@@ -72,10 +73,11 @@ async def request(
     host: str, port: int, path: str, body: Mapping[str, Any] | None, *, method: str = "POST"
 ) -> dict[str, Any]:
     """What a tool server answers. Raises ToolRunnerError and what derives from it."""
+    content = _written(body)
     url, options = await asyncio.to_thread(_prepared, host, port, path)
     async with httpx2.AsyncClient(**options) as client:
         try:
-            response = await client.request(method, url, json=body)
+            response = await client.request(method, url, content=content)
         except httpx2.HTTPError as error:
             raise _unreachable(host, port, error) from error
     return _answer(response)
@@ -83,13 +85,23 @@ async def request(
 
 def request_sync(host: str, port: int, path: str, body: Mapping[str, Any]) -> dict[str, Any]:
     """`request`, blocking."""
+    content = _written(body)
     url, options = _prepared(host, port, path)
     with httpx2.Client(**options) as client:
         try:
-            response = client.post(url, json=body)
+            response = client.post(url, content=content)
         except httpx2.HTTPError as error:
             raise _unreachable(host, port, error) from error
     return _answer(response)
+
+
+def _written(body: Mapping[str, Any] | None) -> bytes | None:
+    if body is None:
+        return None
+    try:
+        return json.dumps(to_jsonable_python(body), ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:  # an object that is no JSON, half a surrogate pair, nan, a circle
+        raise ToolRunnerError(f"the call cannot be written as JSON: {error}") from None
 
 
 def _prepared(host: str, port: int, path: str) -> tuple[str, dict[str, Any]]:
@@ -97,7 +109,7 @@ def _prepared(host: str, port: int, path: str) -> tuple[str, dict[str, Any]]:
         address, access = access_to(host, port)
     except RuntimeError as error:
         raise ToolRunnerError(str(error)) from None
-    headers = {"Authorization": f"Bearer {access.call}"}
+    headers = {"Authorization": f"Bearer {access.call}", "Content-Type": "application/json"}
     return f"http://{address.netloc}{path}", {"headers": headers, "timeout": None, "trust_env": False}
 
 

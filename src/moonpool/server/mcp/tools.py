@@ -78,9 +78,10 @@ class CodeTools:
         self.resources = McpResources(self._sessions, app.runtime.redactor)
 
     def prepare(self) -> None:
-        """List tools and open sandboxes now, before the first request."""
+        """List tools and open sandboxes now, before the first request. One with folders is opened when it is needed."""
         self._catalog.load_soon()
-        self._runtime.pool.fill(self._runtime.sandbox_spec)
+        if self._runtime.folders is None:
+            self._runtime.pool.fill(self._runtime.sandbox_spec)
 
     async def close(self) -> None:
         """End every call and session of this connection."""

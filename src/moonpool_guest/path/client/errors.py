@@ -92,6 +92,18 @@ class ToolRunnerError(ToolCallError):
     """What `mcptools` raise when a tool fails or is refused; its cause is the typed error."""
 
 
+class ApprovalRejectedError(ToolRunnerError):
+    """The call was refused."""
+
+
+class ApprovalTimeoutError(ToolRunnerError):
+    """Nobody answered in time."""
+
+
+_OF_RUNNERS: dict[str, type[ToolRunnerError]] = {
+    "ApprovalRejected": ApprovalRejectedError,
+    "ApprovalExpired": ApprovalTimeoutError,
+}
 _BY_TYPE = {each.__name__: each for each in ToolCallError.__subclasses__() if each is not ToolRunnerError}
 
 
@@ -100,3 +112,9 @@ def error_from(error: dict[str, Any], tool: str = "", line: int = 0) -> ToolCall
     kind = str(error.get("type", "Internal"))
     Error = _BY_TYPE.get(kind, ToolCallError)  # noqa: N806
     return Error(str(error.get("message", "")), kind, bool(error.get("retryable")), tool, line)
+
+
+def runner_error_from(error: ToolCallError) -> ToolRunnerError:
+    """The exception that `mcptools` raise for it, as ipybox names them."""
+    Error = _OF_RUNNERS.get(error.type, ToolRunnerError)  # noqa: N806
+    return Error(error.message, error.type, error.retryable, error.tool, error.line)

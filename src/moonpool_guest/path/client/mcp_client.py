@@ -31,6 +31,7 @@ from .errors import (
     UnknownTool,
     UpstreamError,
     ValidationError,
+    runner_error_from,
 )
 from .models import Model, alias, to_wire
 from .packages import extension
@@ -125,7 +126,7 @@ def _adapt(outcome: ToolCallResult[Any], result: type[Any]) -> Any:
     try:
         data = outcome.unwrap()
     except ToolCallError as error:
-        raise ToolRunnerError(error.message, error.type, error.retryable, error.tool, error.line) from error
+        raise runner_error_from(error) from error
     if result is str:
         return outcome_of(outcome).text or _text(data)
     if issubclass(result, Model) and isinstance(data, dict):

@@ -9,10 +9,11 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
-from pydantic_core import to_jsonable_python
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
+from moonpool.core.lookalikes import shown_name
+from moonpool.core.phrases import on_one_line
 from moonpool.ipybox.tool_exec.addresses import access_to
 from moonpool.ipybox.tool_exec.client import request, request_sync
 
@@ -45,8 +46,8 @@ class ApprovalRequest:
         self._answered = False
 
     def __str__(self) -> str:
-        given = ", ".join(f"{name}={value!r}" for name, value in self.tool_args.items())
-        return f"{self.server_name}.{self.tool_name}({given})"
+        given = ", ".join(f"{shown_name(name)}={value!r}" for name, value in self.tool_args.items())
+        return on_one_line(f"{self.server_name}.{shown_name(self.tool_name)}({given})")
 
     async def accept(self) -> None:
         """Allow the call. Raises moonpool.ApprovalAnswerError when its time is over or only a person may allow it."""
@@ -180,4 +181,4 @@ class ApprovalRequestor:
         request_sync(self.host, self.port, "/approve", self._body(tool_name, tool_args))
 
     def _body(self, tool_name: str, tool_args: dict[str, Any]) -> dict[str, Any]:
-        return {"server_name": self.server_name, "tool_name": tool_name, "tool_args": to_jsonable_python(tool_args)}
+        return {"server_name": self.server_name, "tool_name": tool_name, "tool_args": tool_args}

@@ -1,0 +1,227 @@
+"""One connection of the code through the proxy, from its request to its record.
+
+The rules of the session as they are now say whether the host of the request is allowed; then it is a tunnel whose TLS
+must name that host, one plain request (`plain_http`), asked for or in a tunnel, or, for a domain with a credential, TLS
+that the host itself ends (`Forward`).
+
+INVARIANT: a connection is on record before anything is dialled for it, and again when it has ended, by whatever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Protocol, TypeAlias
+
+import h11
+
+from moonpool.core.errors import MoonpoolError
+from moonpool.network.code_client import CodeClient, ending
+from moonpool.network.connections import Connection, Outcome, RefusedError
+from moonpool.network.plain_http import HttpSide, check_framing, forward_request
+from moonpool.network.relay import Meter, relay
+from moonpool.network.request_target import plain_authority, plain_target, tunnel_target, tunnelled_target
+from moonpool.network.rules import address_literal
+from moonpool.network.sni import ServerNameCheck, ServerNameError
+
+if TYPE_CHECKING:
+    import socket
+    from collections.abc import Awaitable, Callable, Generator
+
+    from moonpool.network.code_client import Dialled
+    from moonpool.network.proxy import SessionNetwork
+    from moonpool.network.rules import DomainRule, HeaderCredential
+
+Connect: TypeAlias = "Callable[[str, int], Awaitable[Dialled]]"
+
+
+class Forward(Protocol):
+    """Ends TLS for a domain with a credential; the client has been answered 200. Raises what `meter` raises."""
+
+    async def __call__(
+        self,
+        client: Dialled,
+        first: bytes,
+        where: tuple[str, int],
+        credential: HeaderCredential,
+        connect: Connect,
+        meter: Meter,
+    ) -> Outcome:
+        """`first` was read from the client already; `where` is host and port; `connect` connects to them."""
+        ...
+
+
+class ServedConnection:
+    """An accepted connection, which `serve` serves once.
+
+    It counts for its session from the beginning. SECURITY: it takes a place of the process only once it is allowed:
+    silent ones of one session would take those of all others.
+    """
+
+    def __init__(self, network: SessionNetwork, accepted: socket.socket) -> None:
+        self._network, self._accepted = network, accepted
+        self._connection = Connection(origin=network.origin)
+        self._rule: DomainRule | None = None  # that allowed it
+        self._counts = True
+        self._has_place = False
+        network.connections += 1
+
+    @property
+    def is_allowed(self) -> bool:
+        """Whether the rules as they are now allow it as they did; one that has not been allowed yet comes to that."""
+        where = self._connection
+        return self._rule is None or self._network.rules.rule_for(where.host, where.port) == self._rule
+
+    def give_up(self) -> None:
+        """It has ended, perhaps before it began to be served."""
+        self._leave_place()
+        if self._connection.outcome is Outcome.OPEN:
+            self._accepted.close()
+
+    def _leave_place(self) -> None:
+        self._network.connections -= self._counts
+        self._network.places.taken -= self._has_place
+        self._counts = self._has_place = False
+
+    async def serve(self) -> None:
+        """Serve it to its end, and put it on record."""
+        began, connection = time.monotonic(), self._connection
+        client = await CodeClient.of(self._accepted)
+        connection.outcome = Outcome.CLOSED  # unless it ends in another way
+        try:
+            async with ending(client.streams[1]):
+                try:
+                    connection.outcome = await self._answer(client)
+                except (RefusedError, TimeoutError, MoonpoolError) as error:
+                    refusal = _refusal(error, connection)
+                    self._note(refusal)
+                    self._leave_place()
+                    connection.outcome = refusal.outcome
+                    connection.address = connection.address or refusal.address
+                    if not await client.refuse(refusal):
+                        client.streams[1].transport.abort()  # what broke off must not look like an end
+        except (OSError, h11.ProtocolError):
+            connection.outcome = Outcome.FAILED
+        finally:
+            connection.seconds = time.monotonic() - began
+            await asyncio.shield(asyncio.ensure_future(self._network.record(connection)))
+
+    async def _answer(self, client: CodeClient) -> Outcome:
+        network, limits, connection = self._network, self._network.limits, self._connection
+        request = await client.request(limits.header_s)
+        is_tunnel = request.method == b"CONNECT"
+        target = b""
+        if is_tunnel:
+            connection.host, connection.port = tunnel_target(request.target)
+        else:
+            connection.host, connection.port, target = plain_target(request.target)
+        if network.connections > limits.connections_max or network.places.taken >= network.places.connections_max:
+            raise RefusedError(503, Outcome.TOO_MANY, "too many connections are open; close some first")
+        rule = self._allowing_rule()
+        network.allowance.check()
+        network.check_total()
+        self._rule = rule
+        self._has_place = True
+        network.places.taken += 1
+        await network.record(replace(connection, outcome=Outcome.OPEN))
+        connection.was_allowed = True
+        async with asyncio.timeout(None) as deadline:
+            meter = Meter(connection, network.allowance, limits, deadline, self._note)
+            if not is_tunnel:
+                await self._pass_request(client, request, target, rule, meter)
+            elif rule.credential is not None:
+                return await self._end_tls(client, rule.credential, meter)
+            else:
+                await self._tunnel(client, rule, meter)
+        return Outcome.DONE
+
+    def _note(self, refusal: RefusedError) -> None:
+        """Keep the reason before the code has it: it is asked for as soon as the code has ended."""
+        self._connection.reason = refusal.text
+        self._network.refusals.append((self._connection.origin, refusal.text))
+
+    def _allowing_rule(self) -> DomainRule:
+        host, port = self._connection.host, self._connection.port
+        rule = self._network.rules.rule_for(host, port)
+        if rule is None:
+            why = "is not among the domains that this session may reach; whoever runs the session can allow it"
+            raise RefusedError(403, Outcome.NOT_ALLOWED, f"{host}:{port} {why}")
+        return rule
+
+    async def _dialled(self, rule: DomainRule) -> Dialled:
+        connection = self._connection
+        reader, writer, connection.address = await self._network.destinations.connect(
+            connection.host, connection.port, allow_private=rule.allow_private
+        )
+        return reader, writer
+
+    async def _tunnel(self, client: CodeClient, rule: DomainRule, meter: Meter) -> None:
+        server = await self._dialled(rule)
+        async with ending(server[1]):
+            with self._checked_name() as check:
+                request = await client.tunnelled(self._network.limits.header_s)
+                if request is not None:
+                    target = tunnelled_target(request, self._connection.host, self._connection.port)
+                    await self._pass_on(client, request, target, server, meter)
+                    return
+                _, hello = await client.hello(check, self._network.limits.header_s)
+                meter.up(len(hello))
+                server[1].write(hello)
+                await relay(client.streams, server, meter, check)
+
+    @contextmanager
+    def _checked_name(self) -> Generator[ServerNameCheck]:
+        host, port = self._connection.host, self._connection.port
+        try:
+            yield ServerNameCheck(None if address_literal(host) else host)
+        except ServerNameError as error:
+            why = f"{host}:{port} was not reached: {error}; the code's client must name {host} as the server"
+            raise RefusedError(403, Outcome.WRONG_NAME, why) from None
+
+    async def _end_tls(self, client: CodeClient, credential: HeaderCredential, meter: Meter) -> Outcome:
+        where = self._connection.host, self._connection.port
+        if self._network.forward is None:
+            raise RefusedError(501, Outcome.FAILED, f"{where[0]} has a credential, and nothing here can add it")
+
+        async def connect(host: str, port: int) -> Dialled:
+            """SECURITY: to what was allowed with this credential, and to nothing else."""
+            if (host, port) != where:
+                raise RefusedError(403, Outcome.NOT_ALLOWED, f"{host}:{port} is not what was asked for")
+            return await self._dialled(self._allowing_rule())
+
+        with self._checked_name() as check:
+            if await client.tunnelled(self._network.limits.header_s) is not None:
+                raise _https_only(where[0])
+            first, _ = await client.hello(check, self._network.limits.header_s)
+        return await self._network.forward(client.streams, first, where, credential, connect, meter)
+
+    async def _pass_request(
+        self, client: CodeClient, request: h11.Request, target: bytes, rule: DomainRule, meter: Meter
+    ) -> None:
+        if rule.credential is not None:
+            raise _https_only(self._connection.host)
+        check_framing(request)
+        server = await self._dialled(rule)
+        async with ending(server[1]):
+            await self._pass_on(client, request, target, server, meter)
+
+    async def _pass_on(
+        self, client: CodeClient, request: h11.Request, target: bytes, server: Dialled, meter: Meter
+    ) -> None:
+        check_framing(request)
+        authority = plain_authority(self._connection.host, self._connection.port)
+        await forward_request(client.side, request, target, authority, HttpSide(h11.CLIENT, *server), meter)
+
+
+def _https_only(host: str) -> RefusedError:
+    return RefusedError(403, Outcome.NOT_ALLOWED, f"{host} is reached with a credential, so over https only")
+
+
+def _refusal(error: Exception, connection: Connection) -> RefusedError:
+    if isinstance(error, RefusedError):
+        return error
+    if isinstance(error, TimeoutError):
+        return RefusedError(504, Outcome.TIMED_OUT, f"{connection.host} sent nothing for too long")
+    return RefusedError(503, Outcome.FAILED, "the connection cannot be put on record, so it is not made")
