@@ -23,8 +23,10 @@ from moonpool.network.connections import Outcome, RefusedError
 from moonpool.network.roots import trusted_roots
 from moonpool.network.rules import HeaderCredential
 from moonpool.network.session_ca import CONTEXTS_MAX, SessionAuthority
+from moonpool.network.session_trust import SessionTrust
+from moonpool.redaction.redactor import Redactor
 from moonpool.sandboxes.base import TRUST_VARIABLES
-from network.tls_hosts import CREDENTIAL, HOST, SECRET, Talk, echo, hosted, running, signer, to
+from network.tls_hosts import CREDENTIAL, HOST, SECRET, Counted, Talk, aborting, echo, hosted, running, signer, to
 from waiting import until
 
 if TYPE_CHECKING:
@@ -59,6 +61,7 @@ aUTHORIZATION: Bearer mine
 Authorization: Bearer mine too
 X-Kept: yes
 Accept-Encoding: gzip, br
+Accept_Encoding: gzip
 Connection: close, Authorization, X-Dropped
 X-Dropped: yes
 TE: trailers
@@ -107,7 +110,8 @@ REFUSED = {
     "two hosts": (GET.replace("Connection", f"Host: {HOST}\nConnection"), 400),
     "a whole address": (GET.replace("GET /", "GET https://evil.example.com/"), 400),
     "TRACE": (GET.replace("GET", "TRACE"), 405),
-    "CONNECT": (GET.replace("GET /", "CONNECT evil.example.com:443"), 400),
+    "CONNECT": (GET.replace("GET /", "CONNECT evil.example.com:443"), 405),
+    "CONNECT to a path": (GET.replace("GET", "CONNECT"), 405),
     "websocket": (GET.replace("Connection: close", "Connection: Upgrade\nUpgrade: websocket"), 501),
     "upgrade to HTTP/2": (GET.replace("Connection: close", "Connection: Upgrade, HTTP2-Settings\nUpgrade: h2c"), 501),
     "HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 505),
@@ -169,6 +173,65 @@ async def test_the_credential_is_taken_out_of_answers_in_every_form(context: ssl
     assert SECRET.encode().hex() not in text
     assert text.count("[REDACTED:CREDENTIAL") == len(forms) + 2
     assert host.done[0].redactions == len(forms) + 2
+
+
+PARTS = {
+    "a cookie": ("Cookie", "session=SEKRET-0123456789; theme=dark"),
+    "a parameter": ("Authorization", 'Token token="SEKRET-0123456789", id=7'),
+    "behind a colon": ("Authorization", "ApiKey mine:SEKRET-0123456789"),
+    "a key as user": ("Authorization", "Basic " + base64.b64encode(b"SEKRET-0123456789:").decode()),
+    "no padding": ("Authorization", "Basic " + base64.b64encode(b"me:SEKRET-0123456789").decode().rstrip("=")),
+}
+
+
+async def test_parts_that_a_server_reads_and_repeats_alone_are_taken_out(context: ssl.SSLContext) -> None:
+    async def repeat(talk: Talk) -> None:
+        await talk.answer(b'{"key": "SEKRET-0123456789"}')
+
+    for name, header in PARTS.items():
+        async with running(repeat, context) as server, hosted(to(server), credential=HeaderCredential(*header)) as host:
+            assert ("SEKRET" in await host.ask(GET), name) == (False, name)
+
+
+async def test_what_a_server_sends_is_counted_whether_it_is_passed_on_or_not(context: ssl.SSLContext) -> None:
+    async def flood(talk: Talk) -> None:
+        await talk.answer(f"{SECRET}\n".encode() * 1600 + bytes(1_000_000))
+
+    async with running(flood, context) as server, hosted(to(server)) as host:
+        assert len(await host.ask(GET)) < 100_000  # the rest is withheld: too many secrets
+        assert host.meters[0].bytes_down > 1_000_000
+
+
+async def test_what_is_searched_for_is_prepared_once_for_many_connections(
+    context: ssl.SSLContext, tmp_path: Path
+) -> None:
+    made: list[Any] = []
+    ended: list[Outcome] = []
+
+    def redaction(values: Any) -> Any:
+        made.append(values)
+        return Redactor.of_values(values)
+
+    (tmp_path / "roots.pem").write_bytes(signer().roots)
+    trust = SessionTrust(tmp_path / "roots.pem", redaction)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with aborting(writer):
+            ended.append(await trust.forward((reader, writer), b"", (HOST, 443), CREDENTIAL, to(server), Counted()))
+
+    async with running(echo, context) as server:
+        listener = await asyncio.start_server(serve, "127.0.0.1", 0)
+        trusted = ssl.create_default_context(cadata=(await asyncio.to_thread(trust.bundle, [HOST])).decode())
+        for _ in range(3):
+            where = listener.sockets[0].getsockname()
+            reader, writer = await asyncio.open_connection(*where, ssl=trusted, server_hostname=HOST)
+            writer.write(GET.replace("\n", "\r\n").encode())
+            assert b"[REDACTED:CREDENTIAL]" in await reader.read()
+            writer.transport.abort()
+        await until(lambda: len(ended) == 3)
+        listener.close()
+        await asyncio.sleep(0)  # the loop closes sockets a turn later
+    assert len(made) == 1
 
 
 async def test_what_cannot_be_searched_is_no_answer(context: ssl.SSLContext) -> None:

@@ -30,8 +30,8 @@ HOSTS = {
     **dict.fromkeys(
         (
             "93.184.215.14", "127.0.0.1", "[::1]", "::1", "[::]", "[::ffff:127.0.0.1]", "[::ffff:7f00:1]",
-            "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::1]", "[2001:0:7f00:1::]", "[fe80::1%lo]",
-            "[fe80::1%25lo]", "[fd00:ec2::254]", "[2606:4700::1111]", "169.254.169.254",
+            "[::127.0.0.1]", "[64:ff9b::7f00:1]", "[2002:7f00:1::1]", "[2001:0:7f00:1::]", "[fd00:ec2::254]",
+            "[2606:4700::1111]", "169.254.169.254",
         ),
         (403, "not_allowed"),
     ),
@@ -57,7 +57,7 @@ HOSTS = {
             "-a.example.org", "a-.example.org", f"{'a' * 64}.example.org", ".".join(["a" * 60] * 4 + ["example.org"]),
             "user@example.com", "user:pw@example.com", "example.com@evil.example", "evil.example\\.example.org",
             "example.com%00.evil.example", "example.com%2eevil.example", "http://example.com",
-            "example.com,evil.example",
+            "[fe80::1%lo]", "[fe80::1%25lo]", "[2606:4700::1111%x.example.org]", "example.com,evil.example",
         ),
         (400, "malformed"),
     ),

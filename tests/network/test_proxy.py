@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NoReturn
 import pytest
 
 from moonpool.core.audit import JournalError
-from moonpool.network.connections import NetworkLimits
+from moonpool.network.connections import NetworkLimits, Places
 from moonpool.network.rules import HeaderCredential, NetworkRules, parse_domain
 from network.stand_ins import PUBLIC, Internet, Proxied, client_hello, echo, proxied
 from waiting import until
@@ -61,6 +61,7 @@ REFUSED = {
     b"CONNECT example.com:22 HTTP/1.1\r\nHost: example.com\r\n\r\n": (403, "not_allowed"),
     b"CONNECT 93.184.215.14:443 HTTP/1.1\r\nHost: x\r\n\r\n": (403, "not_allowed"),
     b"CONNECT [::ffff:127.0.0.1]:443 HTTP/1.1\r\nHost: x\r\n\r\n": (403, "not_allowed"),
+    b"CONNECT [2606:4700::1111%x.example.com]:443 HTTP/1.1\r\nHost: x\r\n\r\n": (400, "malformed"),
     b"CONNECT 127.1:443 HTTP/1.1\r\nHost: x\r\n\r\n": (400, "malformed"),
     b"CONNECT 2130706433:443 HTTP/1.1\r\nHost: x\r\n\r\n": (400, "malformed"),
     b"CONNECT b\xc3\xbccher.example:443 HTTP/1.1\r\nHost: x\r\n\r\n": (400, "malformed"),
@@ -77,12 +78,13 @@ REFUSED = {
         "malformed",
     ),
     b"GET http://example.com/ HTTP/1.1\r\nHost: x\r\nA: " + b"a" * 17_000 + b"\r\n\r\n": (431, "malformed"),
+    b"GET http://example.com/ HTTP/1.1\r\nHost: x\r\n" + b"a:\r\n" * 3000 + b"\r\n": (431, "malformed"),
     b"\x05\x01\x00" * 20 + b"\r\n\r\n": (400, "malformed"),
 }
 
 
 async def test_what_no_rule_allows_is_refused_with_a_reason_and_nothing_is_dialled_or_resolved() -> None:
-    async with proxied(internet := Internet(echo), "example.com") as proxy:
+    async with proxied(internet := Internet(echo), "example.com", "*.example.com") as proxy:
         for number, (request, (status, outcome)) in enumerate(REFUSED.items(), 1):
             assert (await proxy.status(request), request) == (status, request)
             await until(lambda at=number: len(proxy.ended) == at)
@@ -335,3 +337,55 @@ async def test_a_domain_with_a_credential_is_never_a_tunnel() -> None:
         await until(lambda: proxy.ended[-1].outcome == "failed")
         assert (proxy.ended[-1].bytes_up, proxy.ended[-1].address) == (3, PUBLIC)
         assert proxy.ended[-1].with_credential
+
+
+async def test_connections_that_say_nothing_take_few_descriptors_and_no_place_of_other_sessions() -> None:
+    limits, places = NetworkLimits(connections_max=2), Places(connections_max=2)
+    async with (
+        proxied(Internet(echo), "example.com", limits=limits) as silent,
+        proxied(Internet(echo), "example.com", limits=limits) as other,
+    ):
+        silent.network.places = other.network.places = places
+        held = [await silent.connect() for _ in range(20)]
+        await until(lambda: silent.network.connections == 4)
+        assert places.taken == 0
+        first, second = await _tunnel(other), await _tunnel(other)
+        assert (places.taken, silent.network.connections) == (2, 4)  # the others wait to be accepted
+        for _, writer in (*held, first, second):
+            writer.close()
+        await until(lambda: (silent.network.connections, other.network.connections) == (0, 0))
+        assert places.taken == 0
+
+
+async def test_thousands_of_chunks_in_one_piece_are_sent_on_in_turns_with_everything_else() -> None:
+    turns = 0
+
+    async def count() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def listen(reader: StreamReader, writer: StreamWriter) -> None:
+        await reader.readuntil(b"0\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * 3000 + b"0\r\n\r\n")
+
+    post = b"POST http://example.com/ HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    async with proxied(Internet(listen), "example.com") as proxy:
+        counting = asyncio.ensure_future(count())
+        assert b" 200 " in await proxy.ask(post + b"1\r\nx\r\n" * 3000 + b"0\r\n\r\n")
+        counting.cancel()
+    assert turns > 6000
+
+
+async def test_answers_before_the_answer_are_few() -> None:
+    async def flood(reader: StreamReader, writer: StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 103 Early Hints\r\n\r\n" * 1000)
+        await reader.read(-1)
+
+    async with proxied(Internet(flood), "example.com") as proxy:
+        answer = await proxy.ask(b"GET http://example.com/ HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"HTTP/1.1 502 Moonpool: the server sent more than 16 interim answers" in answer
+        await until(lambda: proxy.ended)
+        assert proxy.ended[0].outcome == "failed"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from moonpool.core.errors import ConfigError
@@ -97,6 +99,28 @@ def test_rules_are_added_replaced_and_taken_away() -> None:
         rules.denying(["*"])
     with pytest.raises(NetworkRuleError):
         NetworkRules().allowing(parse_domain(f"a{number}.example") for number in range(DOMAINS_MAX + 1))
+
+
+def test_what_another_domain_still_allows_is_not_denied_in_silence() -> None:
+    rules = NetworkRules().allowing(map(parse_domain, ("*.example.com", "a.example.com:8443", "example.org:443")))
+    for name, by in (
+        ("a.example.com", "*.example.com"),
+        ("*.b.example.com", "*.example.com"),
+        ("example.org", "example.org:443"),
+    ):
+        with pytest.raises(NetworkRuleError, match=f"{re.escape(name)} would still be allowed by {re.escape(by)};"):
+            rules.denying([name])
+    assert list(map(str, rules.denying(["*.example.com"]).domains)) == ["a.example.com:8443", "example.org:443"]
+    assert len(rules.denying(["a.example.com:8443"]).domains) == 2
+
+
+def test_the_rule_with_a_credential_comes_before_the_same_without() -> None:
+    secret = HeaderCredential("Authorization", "Bearer s3cret-value")
+    for texts in (("example.com", "example.com:443"), ("example.com:443", "example.com")):
+        rules = NetworkRules((parse_domain(texts[0]), parse_domain(texts[1], secret)))
+        rule = rules.rule_for("example.com", 443)
+        assert rule is not None
+        assert rule.credential is secret
 
 
 @every_row(

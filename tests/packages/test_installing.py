@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import os
 import subprocess
 import sys
@@ -57,6 +58,7 @@ def _index(folder: Path) -> Generator[tuple[str, list[str]]]:
     index.add("guest", files={"moonpool_guest/python/kernel.py": ""})
     index.add("wrapper", files={"servers/__init__.py": ""})
     index.add("thief", files={"good.py": "version = 'stolen'"})
+    index.add("filed", files={"good.py/x.py": ""})
     index.add("folder", files={"good/__init__.py": "version = 'stolen'"})
     index.add("native", files={"good.so": ""})
     index.add("inner", files={"space/one.py": ""})
@@ -70,6 +72,8 @@ def _index(folder: Path) -> Generator[tuple[str, list[str]]]:
     index.add("marked", digest="", requires=["nowhere; python_version < '3'", "dep; extra == 'more'"])
     index.add("needer", requires=["denied"])
     index.add("denied")
+    digest = hashlib.sha256(next((folder / "simple" / "good").glob("*1.0*.whl")).read_bytes()).hexdigest()
+    index.add("liar", digest=digest)
     with index.served() as served:
         yield served
 
@@ -110,6 +114,8 @@ REFUSED = {
     "guest": "package_refused",
     "wrapper": "package_refused",
     "thief": "package_refused",  # of what is there already
+    "filed": "package_refused",  # where there is a file already
+    "liar": "package_refused",  # its digest is that of what is there already
     "folder": "package_refused",
     "native": "package_refused",
     "cover": "package_refused",

@@ -93,10 +93,11 @@ def test_each_hostile_wheel_is_refused_whole(tmp_path: Path) -> None:
 
 
 def test_damaged_wheels_are_refused(tmp_path: Path) -> None:
-    whole = write_wheel(tmp_path, "evil", files={"evil.py": "x = 1\n" * 1000}).read_bytes()
+    whole = write_wheel(tmp_path, "evil", files={"evil.py": "x = 1\n" * 1000, "ö.py": ""}).read_bytes()
     store, file = WheelStore(tmp_path / "store", 10**9), tmp_path / "damaged.whl"
     # in turn: nothing, no zip, cut off, a flipped byte in the content, sizes and counts at the end that claim too much
     ends = [whole[:-12] + claim + whole[-8:] for claim in (b"\xff\xff\xff\xff", b"\0\0\0\xf0")]
+    ends.append(whole.replace("ö.py".encode(), b"\xff\xff.py"))  # a name that is no text
     ends.append(whole[:-22] + _zip64(whole) + whole[-22:])
     for content in (b"", b"PK", whole[:-100], whole[:60] + b"\xff\xff" + whole[62:], whole + b"tail", *ends):
         file.write_bytes(content)

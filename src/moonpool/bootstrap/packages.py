@@ -153,7 +153,8 @@ class _IndexPlace:
     def _add_folder(self, address: str, path: str) -> str:
         folder = Path(unquote(path))
         if not folder.is_absolute() or not folder.is_dir():
-            raise ConfigError(f"the package index {str(folder)!r} is no folder here; name one, or an https address")
+            named = str(folder).rpartition("@")[2]  # SECURITY: it may be an address with a password
+            raise ConfigError(f"the package index {named!r} is no folder here; name one, or an https address")
         if folder.resolve() != folder or covers(folder):
             raise ConfigError(
                 f"the package index {str(folder)!r} cannot be shown in a sandbox; move it, and name no link"

@@ -64,7 +64,7 @@ class Connection:
 
 @dataclass(slots=True)
 class Places:
-    """How many connections all sessions of a process have open, and may have."""
+    """How many allowed connections all sessions of a process have open, and may have."""
 
     connections_max: int = 256
     taken: int = 0

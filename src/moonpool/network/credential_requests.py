@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import base64
 import binascii
+import re
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import h11
 
 from moonpool.network.connections import Outcome, RefusedError
+from moonpool.network.plain_http import HEADERS_MAX
+from moonpool.network.rules import SECRET_CHARS_MIN
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
 
     from moonpool.network.rules import HeaderCredential
 
-HEADERS_MAX: Final = 200
 _HTTPS_PORT: Final = 443
 _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 _OF_ONE_CONNECTION: Final = frozenset(
@@ -33,7 +35,7 @@ _OF_ONE_CONNECTION: Final = frozenset(
 )
 _LENGTH: Final = frozenset({b"content-length"})
 _NONE: Final = frozenset[bytes]()
-_ECHOING: Final = frozenset({b"TRACE", b"TRACK"})
+_NOT_PASSED: Final = frozenset({b"TRACE", b"TRACK", b"CONNECT"})
 
 
 class StreamRedaction(Protocol):
@@ -67,7 +69,7 @@ def outgoing_request(request: h11.Request, host: str, port: int, credential: Hea
     kept = [
         (name, value)
         for name, value in request.headers.raw_items()
-        if name.lower() not in dropped and _as_variable(name) != _as_variable(own)
+        if not {name.lower(), _as_variable(name)} & dropped and _as_variable(name) != _as_variable(own)
     ]
     # SECURITY: `identity`, because a credential is not found in a compressed answer.
     ours = [(b"Accept-Encoding", b"identity"), (own, credential.value.encode())]
@@ -92,8 +94,8 @@ def _check(request: h11.Request, host: str, port: int, listed: frozenset[bytes])
         raise _malformed(HTTPStatus.NOT_IMPLEMENTED, text)
     if set(names) >= _FRAMING:
         raise _malformed(HTTPStatus.BAD_REQUEST, "a request with Content-Length and Transfer-Encoding")
-    if request.method in _ECHOING:
-        raise _malformed(HTTPStatus.METHOD_NOT_ALLOWED, "TRACE is not passed on")
+    if request.method in _NOT_PASSED:
+        raise _malformed(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method.decode()} is not passed on")
     if not (request.target.startswith(b"/") or (request.target, request.method) == (b"*", b"OPTIONS")):
         raise _malformed(HTTPStatus.BAD_REQUEST, "the target of a request must be a path")
     sent_to = [value.lower() for name, value in request.headers if name == b"host"]
@@ -126,20 +128,30 @@ def _as_variable(name: bytes) -> bytes:
 def secret_values(credential: HeaderCredential) -> dict[str, str]:
     """What must not come back, by the name that is shown for it.
 
-    The whole value, what follows a word such as `Bearer`, and user and password in `Basic`.
+    The whole value, what follows a word such as `Bearer`, user and password in `Basic`, and parts that servers read and
+    may repeat alone.
     """
     values = {"CREDENTIAL": credential.value}
     scheme, _, rest = credential.value.partition(" ")
+    parts = _parts(credential.value)
     if token := rest.strip():
         values["CREDENTIAL_TOKEN"] = token
     if token and scheme.lower() == "basic":
         try:
-            pair = base64.b64decode(token, validate=True).decode()
+            pair = base64.b64decode(token + "=" * (-len(token) % 4), validate=True).decode()
         except (binascii.Error, UnicodeDecodeError):
             pair = ""
-        values["CREDENTIAL_PAIR"] = pair
-        values["CREDENTIAL_PASSWORD"] = pair.partition(":")[2]
-    return values
+        user, _, password = pair.partition(":")
+        values |= {"CREDENTIAL_PAIR": pair, "CREDENTIAL_PASSWORD": password}
+        parts.append(user)  # for some servers the key
+    long = (part for part in parts if len(part) >= SECRET_CHARS_MIN)
+    return values | {f"CREDENTIAL_PART_{number}": part for number, part in enumerate(long, 1)}
+
+
+def _parts(value: str) -> list[str]:
+    """What stands behind `=`, as in cookies and `token="..."`, and behind a colon, as in `ApiKey id:key`."""
+    named = [part.partition("=")[2] for part in re.split(r"[;,\s]+", value)]
+    return [part.strip('"') for part in (*named, *value.split(":")[1:])]
 
 
 def incoming_response(response: h11.Response, redactor: Redaction, tally: Counter[str], *, body: bool) -> h11.Response:

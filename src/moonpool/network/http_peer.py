@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import ssl
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
@@ -10,10 +11,10 @@ import h11
 from anyio import BrokenResourceError, ClosedResourceError, EndOfStream
 from anyio.abc import ByteStream
 
-from moonpool.network.plain_http import refusal_events
+from moonpool.network.plain_http import check_head, refusal_events
 
 if TYPE_CHECKING:
-    import asyncio
+    from collections.abc import Callable
 
     from anyio.streams.tls import TLSStream
 
@@ -33,7 +34,7 @@ class Counter(Protocol):
         ...
 
     def down(self, count: int) -> None:
-        """Bytes go to the code."""
+        """Bytes came from the server."""
         ...
 
     def used_credential(self) -> None:
@@ -54,8 +55,11 @@ class HttpPeer:
 
     async def next_event(self) -> Any:
         """The next event. Raises h11.RemoteProtocolError, or what `GONE` names."""
+        await asyncio.sleep(0)  # SECURITY: one piece may hold thousands of events; others have their turn between them
+        check_head(self._http)
         while (event := self._http.next_event()) is h11.NEED_DATA:
             await self.receive(eof=True)
+            check_head(self._http)
         return event
 
     async def receive(self, *, eof: bool = False) -> None:
@@ -96,7 +100,8 @@ class HttpPeer:
 class CountedSocket(ByteStream):
     """asyncio's two streams as anyio has them; `first` is what was read of them already.
 
-    Counts what passes; reading and writing raise what `meter` raises.
+    SECURITY: what is received is counted where it arrives, whether it is passed on or not. Reading raises what `count`
+    raises.
     """
 
     def __init__(
@@ -105,10 +110,10 @@ class CountedSocket(ByteStream):
         writer: asyncio.StreamWriter,
         *,
         first: bytes = b"",
-        meter: Counter | None,
+        count: Callable[[int], None],
     ) -> None:
         self._reader, self._writer = reader, writer
-        self._first, self._meter = first, meter
+        self._first, self._count = first, count
 
     async def receive(self, max_bytes: int = _CHUNK_BYTES) -> bytes:
         data, self._first = self._first, b""
@@ -118,13 +123,10 @@ class CountedSocket(ByteStream):
             raise BrokenResourceError from None
         if not data:
             raise EndOfStream
-        if self._meter is not None:
-            self._meter.up(len(data))
+        self._count(len(data))
         return data
 
     async def send(self, item: bytes) -> None:
-        if self._meter is not None:
-            self._meter.down(len(item))
         try:
             self._writer.write(item)
             await self._writer.drain()

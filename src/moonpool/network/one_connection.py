@@ -54,15 +54,19 @@ class Forward(Protocol):
 
 
 class ServedConnection:
-    """An accepted connection, which `serve` serves once. It has a place from the beginning."""
+    """An accepted connection, which `serve` serves once.
+
+    It counts for its session from the beginning. SECURITY: it takes a place of the process only once it is allowed:
+    silent ones of one session would take those of all others.
+    """
 
     def __init__(self, network: SessionNetwork, accepted: socket.socket) -> None:
         self._network, self._accepted = network, accepted
         self._connection = Connection(origin=network.origin)
         self._rule: DomainRule | None = None  # that allowed it
-        self._has_place = True
+        self._counts = True
+        self._has_place = False
         network.connections += 1
-        network.places.taken += 1
 
     @property
     def is_allowed(self) -> bool:
@@ -77,10 +81,9 @@ class ServedConnection:
             self._accepted.close()
 
     def _leave_place(self) -> None:
-        if self._has_place:
-            self._has_place = False
-            self._network.connections -= 1
-            self._network.places.taken -= 1
+        self._network.connections -= self._counts
+        self._network.places.taken -= self._has_place
+        self._counts = self._has_place = False
 
     async def serve(self) -> None:
         """Serve it to its end, and put it on record."""
@@ -114,12 +117,14 @@ class ServedConnection:
             connection.host, connection.port = tunnel_target(request.target)
         else:
             connection.host, connection.port, target = plain_target(request.target)
-        if network.connections > limits.connections_max or network.places.taken > network.places.connections_max:
+        if network.connections > limits.connections_max or network.places.taken >= network.places.connections_max:
             raise RefusedError(503, Outcome.TOO_MANY, "too many connections are open; close some first")
         rule = self._allowing_rule()
         network.allowance.check()
         network.check_total()
         self._rule = rule
+        self._has_place = True
+        network.places.taken += 1
         await network.record(replace(connection, outcome=Outcome.OPEN))
         connection.was_allowed = True
         async with asyncio.timeout(None) as deadline:

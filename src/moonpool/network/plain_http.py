@@ -7,6 +7,7 @@ headers say, and a second one hidden behind it is not sent.
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING, Final
 
 import h11
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     from moonpool.network.relay import Meter
 
 HEADER_BYTES_MAX: Final = 16 * 1024
+HEADERS_MAX: Final = 200
+INTERIM_MAX: Final = 16
+"""Answers before the answer."""
+_HEAD_END: Final = re.compile(rb"\n\r?\n")
 _PIECE_BYTES: Final = 64 * 1024
 _REASON_CHARS_MAX: Final = 300
 _HOP_BY_HOP: Final = frozenset(
@@ -46,13 +51,16 @@ class HttpSide:
 
     async def next_event(self) -> h11.Event | type[h11.PAUSED]:
         """What the other side says next. Raises h11.RemoteProtocolError, ConnectionError."""
+        await asyncio.sleep(0)  # SECURITY: one piece may hold thousands of events; others have their turn between them
+        check_head(self.http)
         while (event := self.http.next_event()) is h11.NEED_DATA:
             is_head = self.http.their_state in {h11.IDLE, h11.SEND_RESPONSE}
             # SECURITY: h11 refuses what is incomplete beyond its limit, not a head that comes whole
-            size = max(1, HEADER_BYTES_MAX - self.received) if is_head else _PIECE_BYTES
+            size = max(1, HEADER_BYTES_MAX - len(self.http.trailing_data[0])) if is_head else _PIECE_BYTES
             piece = await self._reader.read(size)
             self.received += len(piece)
             self.http.receive_data(piece)
+            check_head(self.http)
         return event  # pyright: ignore[reportReturnType]
 
     async def send(self, event: h11.Event) -> int:
@@ -62,6 +70,14 @@ class HttpSide:
         await self._writer.drain()
         self.sent += len(data)
         return len(data)
+
+
+def check_head(http: h11.Connection) -> None:
+    """SECURITY: h11 takes long for each header, and thousands fit into a head. Raises h11.RemoteProtocolError."""
+    if http.their_state in {h11.IDLE, h11.SEND_RESPONSE}:
+        lines = _HEAD_END.split(http.trailing_data[0], 1)[0].count(b"\n")
+        if lines > HEADERS_MAX:
+            raise h11.RemoteProtocolError(f"more than {HEADERS_MAX} headers", error_status_hint=431)
 
 
 def refusal_events(error: RefusedError) -> Sequence[h11.Event]:
@@ -118,13 +134,17 @@ async def _send_request(
 
 
 async def _send_answer(client: HttpSide, server: HttpSide, meter: Meter) -> None:
-    counted = 0
+    counted = interim = 0
     try:
         while True:
             event = await server.next_event()
             meter.down(server.received - counted)
             counted = server.received
             if isinstance(event, h11.InformationalResponse):
+                interim += 1
+                if interim > INTERIM_MAX:
+                    why = f"the server sent more than {INTERIM_MAX} interim answers"
+                    raise RefusedError(502, Outcome.FAILED, why)
                 if event.status_code != 101:  # there is no upgrade through a proxy of requests
                     await client.send(h11.InformationalResponse(status_code=event.status_code, headers=[]))
             elif isinstance(event, h11.Response):

@@ -60,7 +60,7 @@ class SessionNetwork:
     @property
     def is_full(self) -> bool:
         """Whether further connections wait. Twice as many as may be are taken, and told that it is too many."""
-        return self.sockets >= 2 * self.limits.connections_max or self.places.taken >= 2 * self.places.connections_max
+        return self.sockets >= 2 * self.limits.connections_max
 
     def check_total(self) -> None:
         """Count one more connection that is allowed. Raises RefusedError."""

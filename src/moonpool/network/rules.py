@@ -79,8 +79,15 @@ class DomainRule:
 
     def within(self, other: DomainRule) -> bool:
         """Whether `other` covers all that this one does."""
+        return set(self.ports) <= set(other.ports) and self._names_within(other)
+
+    def shares(self, other: DomainRule) -> bool:
+        """Whether this one covers all names of `other`, on one of its ports at least."""
+        return not set(self.ports).isdisjoint(other.ports) and other._names_within(self)
+
+    def _names_within(self, other: DomainRule) -> bool:
         below = other.pattern.startswith("*.") and self.pattern.removeprefix("*.").endswith(other.pattern[1:])
-        return set(self.ports) <= set(other.ports) and (self.pattern == other.pattern or below)
+        return self.pattern == other.pattern or below
 
     def __str__(self) -> str:
         return self.pattern if self.ports == PORTS else f"{self.pattern}:{','.join(map(str, self.ports))}"
@@ -97,9 +104,11 @@ class NetworkRules:
             raise NetworkRuleError(f"{len(self.domains)} domains are too many: a session may have {DOMAINS_MAX}")
 
     def rule_for(self, host: str, port: int) -> DomainRule | None:
-        """The rule that allows `host:port`: the exact one before any `*.`, and the longest of those."""
+        """The rule that allows `host:port`: the exact one before any `*.`, the longest of those, one with a credential
+        before one without.
+        """
         covering = [rule for rule in self.domains if rule.covers(host, port)]
-        return max(covering, key=lambda rule: (not rule.pattern.startswith("*."), len(rule.pattern)), default=None)
+        return max(covering, key=_closeness, default=None)
 
     def allowing(self, more: Iterable[DomainRule]) -> NetworkRules:
         """These and `more`, which replace rules of the same pattern and ports."""
@@ -107,9 +116,21 @@ class NetworkRules:
         return NetworkRules(tuple(kept.values()))
 
     def denying(self, patterns: Iterable[str]) -> NetworkRules:
-        """These without the rules of `patterns`, as they were written when they were allowed. Others are no error."""
-        gone = {(rule.pattern, rule.ports) for rule in map(parse_domain, patterns)}
-        return NetworkRules(tuple(rule for rule in self.domains if (rule.pattern, rule.ports) not in gone))
+        """These without the rules of `patterns`, as they were written when they were allowed. Others are no error.
+
+        Raises NetworkRuleError for what another rule would still allow.
+        """
+        denied = tuple(map(parse_domain, patterns))
+        gone = {(rule.pattern, rule.ports) for rule in denied}
+        kept = tuple(rule for rule in self.domains if (rule.pattern, rule.ports) not in gone)
+        for rule in denied:
+            if other := next((one for one in kept if one.shares(rule)), None):
+                raise NetworkRuleError(f"{rule} would still be allowed by {other}; deny that, too")
+        return NetworkRules(kept)
+
+
+def _closeness(rule: DomainRule) -> tuple[bool, int, bool]:
+    return not rule.pattern.startswith("*."), len(rule.pattern), rule.credential is not None
 
 
 def parse_domain(text: str, credential: HeaderCredential | None = None) -> DomainRule:
@@ -166,8 +187,13 @@ def host_name(text: str) -> str | None:
 
 
 def address_literal(text: str) -> str | None:
-    """An IP address in its one form, also from square brackets; None for anything else."""
+    """An IP address in its one form, also from square brackets; None for anything else.
+
+    SECURITY: none with a zone, behind whose `%` any text may stand, such as `.example.com`.
+    """
     bare = text[1:-1] if text.startswith("[") and text.endswith("]") else text
+    if "%" in bare:
+        return None
     try:
         return str(ipaddress.ip_address(bare))
     except ValueError:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from functools import cached_property
-from typing import TYPE_CHECKING
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Final
 
 from moonpool.network.roots import trusted_roots
 
@@ -15,18 +15,28 @@ if TYPE_CHECKING:
 
     from moonpool.network.code_client import Dialled
     from moonpool.network.connections import Outcome
-    from moonpool.network.credential_requests import MakeRedaction
+    from moonpool.network.credential_requests import MakeRedaction, Redaction
     from moonpool.network.one_connection import Connect
     from moonpool.network.relay import Meter
     from moonpool.network.rules import HeaderCredential
     from moonpool.network.session_ca import SessionAuthority
+
+_REDACTIONS_MAX: Final = 64
+"""Credentials whose redaction is kept; it takes 20 ms and more to make."""
 
 
 class SessionTrust:
     """Makes the session's certificate authority once a domain has a credential."""
 
     def __init__(self, extra_roots: Path | None, redaction: MakeRedaction) -> None:
-        self._extra_roots, self._redaction = extra_roots, redaction
+        self._extra_roots = extra_roots
+
+        @lru_cache(maxsize=_REDACTIONS_MAX)
+        def of(values: tuple[tuple[str, str], ...]) -> Redaction:
+            return redaction(dict(values))
+
+        # SECURITY: code opens connections as it likes; making a redaction for each would take all time of the host
+        self._redaction: MakeRedaction = lambda values: of(tuple(values.items()))
         self._lock = threading.Lock()
 
     def bundle(self, hosts: Collection[str]) -> bytes:

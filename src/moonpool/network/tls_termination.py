@@ -81,7 +81,7 @@ async def forward_with_credential(  # noqa: PLR0913  a connection and what it is
 
     `first` was read from the client already. Raises what `meter` raises; the caller closes `client_writer`.
     """
-    socket = CountedSocket(client_reader, client_writer, first=first, meter=meter)
+    socket = CountedSocket(client_reader, client_writer, first=first, count=meter.up)
     forwarding = _Forwarding(host, port, credential, authority.roots, connect, meter)
     try:
         await forwarding.run(socket, authority, redaction)
@@ -197,7 +197,7 @@ class _Forwarding:
             async with asyncio.timeout(HANDSHAKE_S_MAX):
                 context = await asyncio.to_thread(upstream_context, self._roots)
                 reader, self._writer = await self._connect(self._host, self._port)
-                socket = CountedSocket(reader, self._writer, meter=None)
+                socket = CountedSocket(reader, self._writer, count=self._meter.down)
                 stream = await TLSStream.wrap(
                     socket, server_side=False, hostname=self._host, ssl_context=context, standard_compatible=False
                 )

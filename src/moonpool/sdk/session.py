@@ -318,7 +318,10 @@ class NetworkAccess:
         await self._session.call(lambda hosted: hosted.allow(rules)).wait()
 
     async def deny(self, *domains: str) -> None:
-        """Allow these no longer, as they were written; connections to them end. Raises as `allow`."""
+        """Allow these no longer, as they were written; connections to them end.
+
+        Raises as `allow` does, also for a name that another domain of the list still allows.
+        """
         await self._session.call(lambda hosted: hosted.deny(domains)).wait()
 
 

@@ -142,18 +142,23 @@ class PackageInstaller:
 
     async def _stored(self, build: BuildSandbox, wheels: Sequence[FoundWheel]) -> tuple[StoredWheel, ...]:
         """Those of `wheels` that are not in the store come there first."""
-        store = self._services.store
-        at_hand = [await asyncio.to_thread(store.find, one.sha256) if one.sha256 else None for one in wheels]
+        at_hand = [await asyncio.to_thread(self._at_hand, one) for one in wheels]
         missing = [one for one, there in zip(wheels, at_hand, strict=True) if there is None]
         if missing:
             await build.download(missing)
         try:
-            with store.working_folder() as folder:
+            with self._services.store.working_folder() as folder:
                 fetched = [await self._unpacked(build, n, one, folder) for n, one in enumerate(missing)]
         except OSError as error:
             raise _not_unpacked("its file", error) from None
         rest = iter(fetched)
         return tuple(there or next(rest) for there in at_hand)
+
+    def _at_hand(self, wheel: FoundWheel) -> StoredWheel | None:
+        """SECURITY: under the name that was asked for only, as the file itself is judged when it is unpacked."""
+        found = self._services.store.find(wheel.sha256) if wheel.sha256 else None
+        is_it = found is not None and (found.name, found.version) == (canonical_name(wheel.name), wheel.version)
+        return found if is_it else None
 
     async def _unpacked(self, build: BuildSandbox, number: int, wheel: FoundWheel, folder: Path) -> StoredWheel:
         services = self._services

@@ -14,7 +14,7 @@ from moonpool.engine.files.errors import shown
 from moonpool.engine.packages.model import PackageRefusedError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from moonpool.engine.packages.model import StoredWheel
 
@@ -44,7 +44,21 @@ def check_overlaps(wheels: Iterable[StoredWheel], taken: TakenModules) -> int:
             other, owner = places.setdefault(module, (place, wheel))
             if owner is not wheel and other != place:
                 raise _both(owner, wheel, f"a module {shown(module.replace('/', '.'))!r}")
+    _check_folders(owners)
     return len(owners)
+
+
+def _check_folders(owners: Mapping[str, StoredWheel]) -> None:
+    """Raises PackageRefusedError for a file in the place of a folder."""
+    folders: dict[str, StoredWheel] = {}
+    for path, wheel in owners.items():
+        above = path.rpartition("/")[0]
+        while above and above not in folders:
+            folders[above] = wheel
+            above = above.rpartition("/")[0]
+    if clashes := folders.keys() & owners.keys():
+        path = min(clashes)
+        raise _both(owners[path], folders[path], f"a file and a folder {shown(path)!r}")
 
 
 def _check_taken(wheel: StoredWheel, taken: TakenModules) -> None:

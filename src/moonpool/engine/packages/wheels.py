@@ -77,6 +77,7 @@ def unpack_wheel(file: Path, folder: Path, bounds: WheelBounds, *, name: str, ve
         EOFError,
         ZlibError,
         struct.error,
+        ValueError,
         csv.Error,
     ) as error:
         raise _refused(name, "", f"it is damaged ({error})") from None
