@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 
 from moonpool.network.connections import Connection, NetworkLimits
 from moonpool.network.destinations import Destinations
-from moonpool.network.proxy import SessionNetwork
+from moonpool.network.proxy import NetworkProxy
 from moonpool.network.rules import NetworkRules, parse_domain
+from moonpool.network.session_network import SessionNetwork
 
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
@@ -123,7 +124,7 @@ async def proxied(internet: Internet, *domains: str, limits: NetworkLimits | Non
     async with internet.running():
         with socket.create_server(("127.0.0.1", 0)) as listener:
             listener.setblocking(False)
-            proxy = network.serve(listener)
+            proxy = NetworkProxy(network, listener)
             try:
                 yield Proxied(network, listener.getsockname()[1], records)
             finally:

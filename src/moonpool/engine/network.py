@@ -69,7 +69,7 @@ class GuestNetwork:
         session_id: str,
     ) -> None:
         """Raises NetworkRuleError for rules that the operator does not allow."""
-        from moonpool.network.proxy import SessionNetwork  # noqa: PLC0415  most sessions have none
+        from moonpool.network.session_network import SessionNetwork  # noqa: PLC0415  most sessions have none
         from moonpool.network.session_trust import SessionTrust  # noqa: PLC0415
 
         self._settings = settings
@@ -145,8 +145,10 @@ class GuestNetwork:
         return tuple(rule.pattern for rule in self.rules.domains if rule.credential is not None)
 
     def _begin(self, sandbox: Sandbox) -> None:
+        from moonpool.network.proxy import NetworkProxy  # noqa: PLC0415
+
         assert sandbox.listener is not None, "a sandbox with a network has a listener"
-        proxy = self._network.serve(sandbox.listener)
+        proxy = NetworkProxy(self._network, sandbox.listener)
         self._served = sandbox.sandbox_id
         self._proxies.add(proxy)
         watching = asyncio.ensure_future(self._end_with(sandbox, proxy))

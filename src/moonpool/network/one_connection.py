@@ -13,7 +13,7 @@ import asyncio
 import time
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING
 
 import h11
 
@@ -28,29 +28,11 @@ from moonpool.network.sni import ServerNameCheck, ServerNameError
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Awaitable, Callable, Generator
+    from collections.abc import Generator
 
     from moonpool.network.code_client import Dialled
-    from moonpool.network.proxy import SessionNetwork
     from moonpool.network.rules import DomainRule, HeaderCredential
-
-Connect: TypeAlias = "Callable[[str, int], Awaitable[Dialled]]"
-
-
-class Forward(Protocol):
-    """Ends TLS for a domain with a credential; the client has been answered 200. Raises what `meter` raises."""
-
-    async def __call__(
-        self,
-        client: Dialled,
-        first: bytes,
-        where: tuple[str, int],
-        credential: HeaderCredential,
-        connect: Connect,
-        meter: Meter,
-    ) -> Outcome:
-        """`first` was read from the client already; `where` is host and port; `connect` connects to them."""
-        ...
+    from moonpool.network.session_network import SessionNetwork
 
 
 class ServedConnection:

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from moonpool.network.code_client import Dialled
     from moonpool.network.connections import Outcome
     from moonpool.network.credential_requests import MakeRedaction, Redaction
-    from moonpool.network.one_connection import Connect
     from moonpool.network.relay import Meter
     from moonpool.network.rules import HeaderCredential
     from moonpool.network.session_ca import SessionAuthority
+    from moonpool.network.session_network import Connect
 
 _REDACTIONS_MAX: Final = 64
 """Credentials whose redaction is kept; it takes 20 ms and more to make."""
@@ -58,7 +58,7 @@ class SessionTrust:
         connect: Connect,
         meter: Meter,
     ) -> Outcome:
-        """See `moonpool.network.one_connection.Forward`."""
+        """See `moonpool.network.session_network.Forward`."""
         from moonpool.network.tls_termination import forward_with_credential  # noqa: PLC0415  see `_authority`
 
         await asyncio.to_thread(self.bundle, [where[0]])  # it may have been allowed a moment ago

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Final
 from moonpool.doctor.probes.judging import judge, trouble
 from moonpool.doctor.probes.record import AnyProbe, Finding, HostProbe
 from moonpool.network.destinations import Destinations
-from moonpool.network.proxy import SessionNetwork
+from moonpool.network.proxy import NetworkProxy
 from moonpool.network.rules import HeaderCredential, NetworkRules, parse_domain
+from moonpool.network.session_network import SessionNetwork
 from moonpool.network.session_trust import SessionTrust
 from moonpool.redaction.redactor import Redactor
 from moonpool.sandboxes.base import CA_BUNDLE_NAME
@@ -122,7 +123,7 @@ async def _credential(stage: Stage) -> Finding:
         destinations=Destinations(resolve=server.resolve, dial=server.dial),
         forward=trust.forward,
     )
-    proxy = network.serve(sandbox.listener)
+    proxy = NetworkProxy(network, sandbox.listener)
     try:
         async with server.running():
             program = _ASK.replace("HOST", _HOST).replace("IMPOSTOR", _IMPOSTOR).replace("DLROW", key[::-1])

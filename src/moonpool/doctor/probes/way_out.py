@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 from moonpool.doctor.probes.judging import judge, trouble
 from moonpool.doctor.probes.record import AnyProbe, Finding, HostProbe
 from moonpool.network.destinations import Destinations
-from moonpool.network.proxy import SessionNetwork
+from moonpool.network.proxy import NetworkProxy
 from moonpool.network.rules import NetworkRules, parse_domain
+from moonpool.network.session_network import SessionNetwork
 
 if TYPE_CHECKING:
     from moonpool.doctor.probes.record import Stage
@@ -141,7 +142,7 @@ async def _through(stage: Stage) -> Finding:
         record=outside.record,
         destinations=Destinations(resolve=outside.resolve, dial=outside.dial),
     )
-    proxy = network.serve(sandbox.listener)
+    proxy = NetworkProxy(network, sandbox.listener)
     try:
         heard = await stage.run(sandbox, _ASK)
     finally:
