@@ -119,3 +119,16 @@ def test_open_descriptors_see_what_is_put_back(tmp_path: Path) -> None:
         (tmp_path / "f").write_text("afterwards", encoding="utf-8")
         files.restore(1)
         assert file.read() == "before"
+
+
+def test_large_files_come_back_whole(tmp_path: Path) -> None:
+    files, sizes = SavedFiles(str(tmp_path)), (5_000_001, 4 << 20, 4097, 1, 0)
+    for number, size in enumerate(sizes):
+        (tmp_path / str(number)).write_bytes(os.urandom(size))
+    before = seen(tmp_path)
+    files.save(1)
+    for size in (9_000_000, 5_000_001, 3):
+        for number in range(len(sizes)):
+            (tmp_path / str(number)).write_bytes(b"x" * size)
+        assert files.restore(1) == ""
+        assert seen(tmp_path) == before

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.base import Sandbox
 
 KEPT_MAX: Final = 20
-"""Checkpoints of executions that a session keeps."""
+"""Executions that can be undone: their checkpoints are kept, besides that of the state as it is."""
 NAMED_MAX: Final = 10
 """Checkpoints with a name that it keeps besides."""
 NAME_CHARS_MAX: Final = 200
@@ -81,7 +81,7 @@ class SharedKernel:
     """A sandbox and those who use it by turns."""
 
     inputs: InputKeeper
-    twins_max: int = KEPT_MAX  # of all branches together
+    twins_max: int = KEPT_MAX + 1  # of all branches together
     sandbox: Sandbox | None = None
     network: GuestNetwork | None = None
     position: tuple[int, str] = (0, "")  # how many executions began in which sandbox
@@ -325,7 +325,7 @@ class Branch:
         """Drop what is above the limits, the oldest first; one that is used now stays. Raises CheckpointError."""
         unnamed, kernel = self._unnamed(), self._kernel
         alive = len(kernel.alive.difference(kernel.doomed))
-        excess = max(0, len(unnamed) + 1 - KEPT_MAX, alive + 1 - kernel.twins_max)
+        excess = max(0, len(unnamed) - KEPT_MAX, alive + 1 - kernel.twins_max)
         share = sandbox.memory_share()
         if share is not None and share > FULL:
             excess = max(excess, (len(unnamed) + 1) // 2)

@@ -8,6 +8,7 @@ PID 1 has no capability to pass over permissions: what the code has locked is un
 Pipes, sockets, owners and attributes are not kept.
 """
 
+import mmap
 import os
 import stat
 from collections.abc import Iterator
@@ -16,6 +17,8 @@ from typing import NamedTuple
 PLACE = "/workspace"
 ENTRIES_MAX = 20_000
 _COPY_BYTES = 1 << 30
+_PIECE_BYTES = 1 << 22
+_MAPPED = mmap.MAP_SHARED | mmap.MAP_POPULATE
 _DEPTH_MAX = 64
 _SHARE = 4  # of the disk, at most, for all that is kept
 
@@ -192,7 +195,8 @@ class SavedFiles:
             if stat.S_ISREG(kept.mode) and not self._is_unchanged(path, kept):
                 changed.append(path)
                 try:
-                    os.truncate(f"{self._place}/{path}", 0)
+                    if os.lstat(f"{self._place}/{path}").st_size > kept.size:
+                        os.truncate(f"{self._place}/{path}", kept.size)
                 except OSError:
                     pass  # it is not there any more, or only for reading
         for path, kept in state.items():
@@ -248,9 +252,9 @@ class SavedFiles:
             os.chmod(whole, 0o600)
         fd = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
         try:
-            os.ftruncate(fd, 0)
             if kept.store is not None:
-                _copy(kept.store.fd, kept.at, fd, kept.size)
+                _overwrite(fd, kept.store.fd, kept.at, kept.size)
+            os.ftruncate(fd, kept.size)
             os.fchmod(fd, stat.S_IMODE(kept.mode))
             os.utime(fd, ns=(kept.mtime_ns, kept.mtime_ns))
             self._known[path] = _marks(os.fstat(fd)), kept
@@ -284,3 +288,17 @@ def _copy(source: int, at: int, target: int, size: int) -> int:
             break
         copied += count
     return copied
+
+
+def _overwrite(target: int, source: int, at: int, size: int) -> None:
+    """Make `size` bytes of `source`, from `at`, the first of `target`. Raises OSError.
+
+    What is there is written over, from mapped memory: `_copy` into an emptied file took a third more processor time.
+    """
+    done = 0
+    while done < size:
+        skipped = (at + done) % mmap.PAGESIZE
+        length = min(skipped + size - done, _PIECE_BYTES)
+        start = at + done - skipped
+        with mmap.mmap(source, length, _MAPPED, mmap.PROT_READ, offset=start) as mapped, memoryview(mapped) as piece:
+            done += os.pwrite(target, piece[skipped:], done)
