@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
 _KILOBYTE = 1024
 
@@ -20,12 +20,20 @@ def private_megabytes(pid: int, *, below_only: bool = False) -> float:
     return sum(_private_bytes(one) for one in counted) / 1e6
 
 
+def proportional_megabytes(pids: Iterable[int]) -> float:
+    """Memory of processes, in 10^6 bytes; a page that several processes have is shared among them (PSS)."""
+    return sum(_mapped_bytes(pid, "Pss:") for pid in pids) / 1e6
+
+
 def _private_bytes(pid: int) -> int:
+    return _mapped_bytes(pid, "Private_Clean:", "Private_Dirty:")
+
+
+def _mapped_bytes(pid: int, *names: str) -> int:
     try:
         text = Path(f"/proc/{pid}/smaps_rollup").read_text(encoding="utf-8")
     except (FileNotFoundError, ProcessLookupError):  # it has ended meanwhile
         return 0
-    names = ("Private_Clean:", "Private_Dirty:")
     return sum(int(line.split()[1]) for line in text.splitlines() if line.startswith(names)) * _KILOBYTE
 
 

@@ -1,8 +1,10 @@
 """`python -m bench.sdk`: `import moonpool` in the environment data beside ipybox 0.9.2, in one run, as a table.
 
-Both do the same, turn by turn: a session from nothing to its first answer, `1+1`, a tool call as code sees it, a figure
-from plot to PNG, a reset to the next answer. Moonpool isolates and records; ipybox runs without its sandbox, which does
-not start on Linux.
+Both do the same, turn by turn. Checkpoints and undo, which ipybox does not have, are of a session with a DataFrame of
+100 MB and ten files of 1 MiB; each execution changes a column and a file. Both install a wheel of a local index again,
+into a session that does not have it. Memory is the proportional set size of all processes that serve a session after a
+figure, without the process of the application. Moonpool isolates and records; ipybox runs without its sandbox, which
+does not start on Linux.
 """
 
 from __future__ import annotations
@@ -13,16 +15,21 @@ import json
 import os
 import sys
 import time
+import zipfile
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import moonpool
 from bench.groups.toolcalls import write_config
 from bench.machine import describe_machine
-from bench.sampling import median
-from bench.world import link_environments, open_world, prepare_environment
+from bench.peers.venvs import PeerMissingError
+from bench.processes import descendants, proportional_megabytes
+from bench.sampling import median, percentile
+from bench.world import PACE_S, link_environments, open_world, prepare_environment
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
+    from pathlib import Path
 
     from bench.peers.agents import Agent
     from bench.world import World
@@ -39,63 +46,116 @@ for n in range({count}):
     assert answer.data == {{"n": n + 1}}, answer.data
 result = times
 """
+_STATE = """
+import numpy, os, pandas
+table = pandas.DataFrame(numpy.random.default_rng(1).random((1_250_000, 10)))
+for n in range(10):
+    open(f"file{n}", "wb").write(os.urandom(1 << 20))
+step = 0
+"""
+_STEP = """
+step += 1
+table[step % 10] += 1
+open(f"file{step % 10}", "wb").write(os.urandom(1 << 20))
+"""
+_UNDONE = (1, 3, 6, 10, 15, 20)  # executions; the last is all that are kept
+_PACKAGE = "moonpool-bench-package"
 TITLES = {
-    "cold": "session, from nothing to its first answer",
-    "execute": "next execution, `1+1`",
-    "tool": "tool call, as code sees it",
-    "figure": "figure, from plot to PNG",
-    "reset": "reset, to the next answer",
+    "cold": "session, from nothing to its first answer, ms",
+    "execute": "next execution, `1+1`, ms",
+    "tool": "tool call, as code sees it, ms",
+    "figure": "figure, from plot to PNG, ms",
+    "checkpoint": "checkpoint after an execution, 100 MB and 10 files, ms",
+    "undo": "undo of 1 to 20 executions, 100 MB and 10 files, ms",
+    "reset": "reset, to the next answer, ms",
+    "install": "install of a cached package in another session, ms",
+    "memory": "memory of a session and all that serves it, MB",
 }
+_ONLY_OURS = {"checkpoint", "undo"}
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.sdk", description="The Python API beside ipybox.")
     parser.add_argument("--rounds", type=int, default=5, metavar="N")
+    parser.add_argument("--only", nargs="*", choices=list(TITLES), default=list(TITLES), metavar="ROW")
+    parser.add_argument("--no-peers", action="store_true", help="leave ipybox out")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(arguments)
-    found = asyncio.run(_measure(options.rounds))
+    found = asyncio.run(_measure(options.rounds, options.only, peers=not options.no_peers))
     machine = describe_machine()
     if options.json:
-        print(json.dumps({"machine": machine, "ms": found}))
+        print(json.dumps({"machine": machine, "samples": found}))
         return 0
-    print(
-        f"{machine['date']} · commit {machine['commit']} · {machine['cores']} cores, {machine['cpu']} · medians, ms\n"
-    )
-    print("| | moonpool | ipybox | times faster |\n|---|---|---|---|")
-    for name, title in TITLES.items():
-        ours, theirs = found["moonpool"][name], found["ipybox"][name]
-        print(f"| {title} | {ours:.2f} | {theirs:.2f} | {theirs / ours:.1f} |")
+    print(f"{machine['date']} · commit {machine['commit']} · {machine['cores']} cores, {machine['cpu']}\n")
+    print("| median, 90th percentile | moonpool | ipybox | times better |\n|---|---|---|---|")
+    for name in options.only:
+        ours, theirs = found["moonpool"][name], found["ipybox"].get(name)
+        times = f"{median(theirs) / median(ours):.1f}" if theirs else ""
+        told = _shown(theirs) if theirs else "none" if name in _ONLY_OURS else "not measured"
+        print(f"| {TITLES[name]} | {_shown(ours)} | {told} | {times} |")
     return 0
 
 
-async def _measure(rounds: int) -> dict[str, dict[str, float]]:
+def _shown(samples: list[float]) -> str:
+    return f"{median(samples):.2f}, {percentile(samples, 0.9):.2f}"
+
+
+async def _measure(rounds: int, names: list[str], *, peers: bool) -> dict[str, dict[str, list[float]]]:
+    """Samples by who and row: ms, MB of memory."""
     await prepare_environment("data")
-    times: dict[str, dict[str, list[float]]] = {"moonpool": {}, "ipybox": {}}
-    async with open_world(("data",)) as world:
+    found: dict[str, dict[str, list[float]]] = {"moonpool": {}, "ipybox": {}}
+    async with open_world(("data",), peers=peers) as world:
         data = world.folder / "sdk"
         data.mkdir(mode=0o755)
         link_environments(data)
-        os.environ["MOONPOOL_DATA_DIR"] = str(data)
-        agent = await world.peers.agent("ipybox")
-        ours = _Ours(world)
+        index = _write_index(world.folder / "index")
+        os.environ.update(MOONPOOL_DATA_DIR=str(data), MOONPOOL_PACKAGE_INDEX=index)
+        agent = await world.peers.agent("ipybox") if peers else None
+        ours = _Ours(world, agent)
         for _ in range(rounds):
-            for name in TITLES:
-                times["moonpool"].setdefault(name, []).extend(await getattr(ours, name)())
-                times["ipybox"].setdefault(name, []).extend(await _asked(agent, name))
-    return {who: {name: 1000 * median(taken) for name, taken in rows.items()} for who, rows in times.items()}
+            for name in names:
+                unit = 1 if name == "memory" else 1000
+                found["moonpool"].setdefault(name, []).extend(unit * one for one in await getattr(ours, name)())
+                if agent is not None and name not in _ONLY_OURS:
+                    try:
+                        taken = await _asked(agent, name, index)
+                    except PeerMissingError as error:  # on a busy machine its kernel does not always start
+                        print(f"bench: {error}", file=sys.stderr)
+                    else:
+                        found["ipybox"].setdefault(name, []).extend(unit * one for one in taken)
+    return found
 
 
-async def _asked(agent: Agent, name: str) -> list[float]:
-    answer = await agent.ask(name, count=20)
+async def _asked(agent: Agent, name: str, index: str) -> list[float]:
+    if name == "memory":
+        await agent.ask("figure", count=1)
+        return [proportional_megabytes(descendants(agent.process.pid))]
+    answer = await agent.ask(name, count=20, package=_PACKAGE, index=index)
     seconds: list[float] = answer["seconds"]
     return seconds
+
+
+def _write_index(folder: Path) -> str:
+    """A package index on this machine with one small wheel; its address."""
+    module = _PACKAGE.replace("-", "_")
+    place = folder / "simple" / _PACKAGE
+    place.mkdir(parents=True)
+    wheel, info = f"{module}-1.0-py3-none-any.whl", f"{module}-1.0.dist-info"
+    with zipfile.ZipFile(place / wheel, "w") as archive:
+        archive.writestr(f"{module}.py", "number = 1\n")
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {_PACKAGE}\nVersion: 1.0\n")
+        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr(f"{info}/RECORD", "")
+    (place / "index.html").write_text(f'<a href="{wheel}">{wheel}</a>', encoding="utf-8")
+    return (folder / "simple").as_uri()
 
 
 class _Ours:
     """Each measurement opens a session of its own; only `cold` counts that."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, peer: Agent | None) -> None:
         self._servers = write_config(world.folder)
+        self._peer = peer
 
     async def cold(self) -> list[float]:
         return [await _timed(lambda: moonpool.run("1+1", environment="data"))]
@@ -130,6 +190,43 @@ class _Ours:
         async with moonpool.session(environment="data") as session:
             await session.run("1+1")
             return [await _timed(reset)]
+
+    async def checkpoint(self) -> list[float]:
+        async with moonpool.session(environment="data", checkpoints=True) as session:
+            (await session.run(_STATE, timeout=60)).check()
+            taken: list[float] = []
+            for number in range(9):
+                (await session.run(_STEP)).check()
+                taken.append(await _timed(partial(session.checkpoint, f"checkpoint {number}")))
+            return taken
+
+    async def undo(self) -> list[float]:
+        async with moonpool.session(environment="data", checkpoints=True) as session:
+            (await session.run(_STATE, timeout=60)).check()
+            taken: list[float] = []
+            for count in _UNDONE:
+                for _ in range(count):
+                    (await session.run(_STEP)).check()
+                await asyncio.sleep(PACE_S)
+                taken.append(await _timed(partial(session.undo, count)))
+                assert (await session.run("step, table.shape")).check().data == [0, [1_250_000, 10]]
+                await session.undo()
+            return taken
+
+    async def install(self) -> list[float]:
+        """The first session brings it into the cache."""
+        for _ in range(2):
+            async with moonpool.session(environment="data", packages="any") as session:
+                await session.run("1+1")
+                seconds = await _timed(lambda: session.install(_PACKAGE))
+                assert (await session.run("import moonpool_bench_package as one; one.number")).check().data == 1
+        return [seconds]
+
+    async def memory(self) -> list[float]:
+        async with moonpool.session(environment="data") as session:
+            await session.run(_FIGURE)
+            theirs = [] if self._peer is None else [self._peer.process.pid, *descendants(self._peer.process.pid)]
+            return [proportional_megabytes(set(descendants(os.getpid())).difference(theirs))]
 
 
 async def _timed(work: Callable[[], Awaitable[object]]) -> float:

@@ -7,10 +7,13 @@ SECURITY: `sandbox=False`, because its sandbox does not start on Linux. It runs 
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 import os
+import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -105,6 +108,18 @@ class Agent:
         await self.executor.execute("1+1")
         return {"seconds": [time.perf_counter() - started]}
 
+    async def install(self, order: dict[str, Any]) -> dict[str, Any]:
+        """What its `install_package` runs, for a package that was taken away before."""
+        pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
+        index = {**os.environ, "PIP_INDEX_URL": order["index"]}
+        run = partial(subprocess.run, check=True, stdout=sys.stderr, env=index)
+        if importlib.util.find_spec("pip") is None:
+            run([sys.executable, "-m", "ensurepip"])
+        run([*pip, "uninstall", "--yes", order["package"]])
+        started = time.perf_counter()
+        run([*pip, "install", "--no-input", order["package"]])
+        return {"seconds": [time.perf_counter() - started]}
+
     async def wrappers(self, order: dict[str, Any]) -> dict[str, Any]:
         """Generate wrappers for another server; its start is part of it, as ipybox offers no other way."""
         started = time.perf_counter()
@@ -119,7 +134,7 @@ class Agent:
 
 async def main() -> None:
     agent = Agent()
-    names = ("start", "execute", "outputs", "tool", "figure", "reset", "cold", "wrappers", "stop")
+    names = ("start", "execute", "outputs", "tool", "figure", "reset", "cold", "install", "wrappers", "stop")
     await serve({name: getattr(agent, name) for name in names})
 
 
