@@ -110,6 +110,7 @@ async def _measure(rounds: int, names: list[str], *, peers: bool) -> dict[str, d
         link_environments(data)
         index = _write_index(world.folder / "index")
         os.environ.update(MOONPOOL_DATA_DIR=str(data), MOONPOOL_PACKAGE_INDEX=index)
+        await moonpool.run("1+1", environment="data")  # builds what is missing under this path: no start counts that
         agent = await world.peers.agent("ipybox") if peers else None
         ours = _Ours(world, agent)
         for _ in range(rounds):
