@@ -1,4 +1,4 @@
-"""What a caller asks to run."""
+"""What a caller asks to run, and whether it can be."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 
 from moonpool.core.errors import InputError
 from moonpool.core.json import JsonValue
-from moonpool.core.languages import PYTHON
+from moonpool.core.languages import LANGUAGES, PYTHON, language_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from moonpool.features.usage.context_usage import ContextUsage
     from moonpool.pipeline.request_responder import RequestResponder
     from moonpool.sandboxes.base import Stream
+    from moonpool.settings import Settings
 
     Observer: TypeAlias = Callable[[Stream, bytes], None]
 
@@ -51,3 +52,38 @@ class CodeRequest:
         if not isinstance(given, bytes):
             raise InputError(f"the code is {type(code).__name__}; give it as text or bytes")
         object.__setattr__(self, "code", given)
+
+
+def check_request(request: CodeRequest, settings: Settings, *, has_network: bool, has_folders: bool) -> None:
+    """Raises InputError for what cannot be run, in a sandbox with a network or folders of the host or without."""
+    if len(request.code) > settings.code_bytes_max:
+        raise InputError(
+            f"the code is {len(request.code):,} bytes, but at most {settings.code_bytes_max:,} are accepted; "
+            "move data into files or fetch it through a tool"
+        )
+    try:
+        text = request.code.decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"the code is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+    if not text.strip():
+        raise InputError("there is no code to run: `code` is empty")
+    if "\0" in text:
+        raise InputError("the code holds a NUL character, which no language here accepts; remove it")
+    if request.language not in LANGUAGES:
+        language_of(request.language)
+        raise InputError(f"{request.language!r} must be given as one of {', '.join(LANGUAGES)}")
+    if request.dry_run or request.plan is not None:
+        _check_planned(request, has_network=has_network, has_folders=has_folders)
+    if request.placeholders and not request.dry_run:
+        raise InputError("placeholders answer the calls of a dry run; ask for one")
+    if request.timeout_s is not None and not 0 < request.timeout_s <= settings.timeout_s_max:
+        raise InputError(f"the timeout must be above 0 and at most {settings.timeout_s_max:g} s")
+
+
+def _check_planned(request: CodeRequest, *, has_network: bool, has_folders: bool) -> None:
+    if request.dry_run and request.plan is not None:
+        raise InputError("a dry run makes a plan, and cannot run under one; give either `dry_run` or `plan`")
+    if has_network:
+        raise InputError("a plan is of tool calls, and does not bound a network; run it without one")
+    if has_folders:
+        raise InputError("a plan is of tool calls, and does not bound what changes in a folder; run it without one")

@@ -18,9 +18,10 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.core.envelope import ExecutionError
 from moonpool.core.errors import HostUnfitError, InputError, MoonpoolError
-from moonpool.core.languages import LANGUAGES, PYTHON, language_of
+from moonpool.core.languages import PYTHON
 from moonpool.engine.branches import Branch, CheckpointError, SharedKernel
 from moonpool.engine.checkpoints import CheckpointRecorder, SessionCheckpoints
+from moonpool.engine.code_request import check_request
 from moonpool.engine.envelopes import internal_error
 from moonpool.engine.execution_spec import SandboxHistory
 from moonpool.engine.files.errors import FileTransferError
@@ -33,13 +34,13 @@ from moonpool.engine.packages.model import PackageError, PackagesOffError
 from moonpool.engine.packages.requests import answer_of
 from moonpool.engine.packages.service import SessionInstalls
 from moonpool.engine.runs import CANCELLED_EARLY, InterruptedRunError, Run
+from moonpool.engine.session_sandbox import SessionSandbox, same_folders
 from moonpool.features.plans.model import PlanError, PlanStoreError
 from moonpool.features.usage.token_accounting import TokenAccounting
 from moonpool.pipeline.budgets import SessionMemory
 from moonpool.sandboxes.host_folders import FolderError
 from moonpool.sandboxes.shielding import end_within
 from moonpool.store.process_marks import own_mark
-from moonpool.tools.snapshot import ToolSnapshot, show
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.pool import SandboxPool
     from moonpool.sandboxes.pool_statistics import PoolStatistics
     from moonpool.settings import Settings
+    from moonpool.tools.snapshot import ToolSnapshot
 
 
 SESSION_ID_CHARS_MAX: Final = 200
@@ -233,9 +235,6 @@ class Session:
         self._sandbox_spec = replace(runtime.sandbox_spec, folders=folders)
         self.session_id = _checked_id(session_id) if session_id else token_hex(16)
         self._runtime, self._caller_grant, self._final = runtime, caller_grant, final
-        self._snapshot: ToolSnapshot | None = None
-        self._showing: set[asyncio.Future[None]] = set()
-        self._unfollow = runtime.tool_registry.follow(self._on_new_tools)
         twins_max = runtime.sandbox_spec.limits.process_count_max // 2
         self._kernel = SharedKernel(InputKeeper(), twins_max)
         self._branch = Branch(self._kernel) if checkpoints else None
@@ -252,13 +251,17 @@ class Session:
         if origin is not None:
             self._kernel, self._branch, self._memory = origin
             self._used = True
+        self._sandbox = SessionSandbox(
+            self._kernel, self._sandbox_spec, runtime.pool, runtime.tool_registry, caller_grant.principal
+        )
 
     async def execute(self, request: CodeRequest) -> Envelope:
         """Run code with the variables and files of earlier executions. Waits for its turn.
 
         Raises InputError, and HostUnfitError where this machine turns out not to isolate code.
         """
-        self._check(request)
+        has_folders, has_network = self._sandbox_spec.folders is not None, self._kernel.network is not None
+        check_request(request, self._runtime.settings, has_network=has_network, has_folders=has_folders)
         with self._runtime.executing():
             async with self._kernel.turn:
                 self._idle.clear()
@@ -312,15 +315,15 @@ class Session:
         async with self._runtime.transferring(), self._kernel.turn:
             if self._used and not afresh and (self._kernel.sandbox is None or self._kernel.sandbox.has_ended):
                 raise FileTransferError("the sandbox of this session has ended, and its files with it; run code again")
-            sandbox, _ = self._at_hand() or await self._ready_sandbox()
+            sandbox, _ = self._sandbox.at_hand() or await self._sandbox.ready()
             self._used = True
             if self._branch is not None:
                 await self._branch.enter(sandbox)
                 await self._branch.keep(sandbox)
                 self._branch.changed()
-            await _same_folders(sandbox)
+            await same_folders(sandbox)
             yield sandbox
-            await _same_folders(sandbox)
+            await same_folders(sandbox)
 
     async def install(self, specifier: str) -> InstalledPackages:
         """Install packages for this session, such as `numpy>=2`; code that runs already can import them, too.
@@ -359,39 +362,6 @@ class Session:
         """
         if self._run is not None and run_id in {"", self._run.run_id}:
             self._run.interrupt(at_once=at_once and self._kernel.users == 1)  # branches end with the sandbox
-
-    def _check(self, request: CodeRequest) -> None:
-        settings = self._runtime.settings
-        if len(request.code) > settings.code_bytes_max:
-            raise InputError(
-                f"the code is {len(request.code):,} bytes, but at most {settings.code_bytes_max:,} are accepted; "
-                "move data into files or fetch it through a tool"
-            )
-        try:
-            text = request.code.decode()
-        except UnicodeDecodeError as error:
-            raise InputError(f"the code is not UTF-8 (byte {error.start}); save it as UTF-8") from None
-        if not text.strip():
-            raise InputError("there is no code to run: `code` is empty")
-        if "\0" in text:
-            raise InputError("the code holds a NUL character, which no language here accepts; remove it")
-        if request.language not in LANGUAGES:
-            language_of(request.language)
-            raise InputError(f"{request.language!r} must be given as one of {', '.join(LANGUAGES)}")
-        if request.dry_run or request.plan is not None:
-            self._check_planned(request)
-        if request.placeholders and not request.dry_run:
-            raise InputError("placeholders answer the calls of a dry run; ask for one")
-        if request.timeout_s is not None and not 0 < request.timeout_s <= settings.timeout_s_max:
-            raise InputError(f"the timeout must be above 0 and at most {settings.timeout_s_max:g} s")
-
-    def _check_planned(self, request: CodeRequest) -> None:
-        if request.dry_run and request.plan is not None:
-            raise InputError("a dry run makes a plan, and cannot run under one; give either `dry_run` or `plan`")
-        if self._kernel.network is not None:
-            raise InputError("a plan is of tool calls, and does not bound a network; run it without one")
-        if self._sandbox_spec.folders is not None:
-            raise InputError("a plan is of tool calls, and does not bound what changes in a folder; run it without one")
 
     async def _execute(self, request: CodeRequest) -> Envelope:
         install = None if self._runtime.packages is None else self._install_for_code
@@ -443,7 +413,7 @@ class Session:
         try:
             return await run.on(
                 sandbox,
-                lambda: self._snapshot or snapshot,
+                lambda: self._sandbox.snapshot or snapshot,
                 final=self._final,
                 history=history,
                 recover=lambda run: self._recover(run, sandbox),
@@ -469,14 +439,14 @@ class Session:
         if request.plan is not None:
             ready = await run.opening(self._ready_under_plan(request, request.plan, run))
         elif request.language == PYTHON:
-            ready = self._at_hand() or await run.opening(self._ready_sandbox())
+            ready = self._sandbox.at_hand() or await run.opening(self._sandbox.ready())
         else:
             ready = await run.opening(self._ready_for(request))
         if self._branch is not None:
             await self._branch.enter(ready[0])
             await self._branch.keep(ready[0])
         if self._sandbox_spec.folders is not None:
-            run.folder_remark = await run.opening(_same_folders(ready[0]))
+            run.folder_remark = await run.opening(same_folders(ready[0]))
         return ready
 
     # --- checkpoints
@@ -497,7 +467,7 @@ class Session:
             self._runtime.check_open()
             if self._used and (self._kernel.sandbox is None or self._kernel.sandbox.has_ended):
                 raise CheckpointError("the sandbox of this session has ended, and its checkpoints with it")
-            sandbox, _ = self._at_hand() or await self._ready_sandbox()
+            sandbox, _ = self._sandbox.at_hand() or await self._sandbox.ready()
             self._used = True
             if self._branch is not None:
                 await self._branch.enter(sandbox)
@@ -535,68 +505,13 @@ class Session:
         await self._runtime.languages.prepare(request, network=self._kernel.network is not None)
         # Another language's process would be there from the start: too early to be forked, or to read whom to trust.
         language = request.language if self._branch is None and self._kernel.network is None else PYTHON
-        return self._at_hand(language) or await self._ready_sandbox(language)
-
-    def _at_hand(self, language: str = PYTHON) -> tuple[Sandbox, ToolSnapshot] | None:
-        """A sandbox and tools that need no waiting: the session's own, or a ready one that shows the current tools."""
-        snapshot = self._snapshot = self._runtime.tool_registry.current
-        if snapshot is None:
-            return None
-        if self._kernel.sandbox is None or self._kernel.sandbox.has_ended:
-            self._kernel.sandbox = self._runtime.pool.acquire_nowait(
-                self._spec(), language, principal=self._caller_grant.principal
-            )
-        sandbox = self._kernel.sandbox
-        if sandbox is None or not sandbox.shows(snapshot.digest) or not self._kernel.packages.are_shown(sandbox):
-            return None
-        if not self._kernel.is_connected:
-            return None
-        return sandbox, snapshot
-
-    async def _ready_sandbox(self, language: str = PYTHON) -> tuple[Sandbox, ToolSnapshot]:
-        if self._kernel.sandbox is not None and self._kernel.sandbox.has_ended:
-            self._kernel.sandbox = None
-        if self._kernel.sandbox is None and (known := self._runtime.tool_registry.current) is not None:
-            self._snapshot = known
-            self._kernel.sandbox = await self._runtime.pool.acquire(
-                self._spec(), language, principal=self._caller_grant.principal
-            )
-        elif self._kernel.sandbox is None:
-            acquiring = asyncio.ensure_future(
-                self._runtime.pool.acquire(self._spec(), language, principal=self._caller_grant.principal)
-            )
-            try:
-                self._snapshot = await self._runtime.tool_registry.snapshot()
-                self._kernel.sandbox = await acquiring
-            except BaseException:
-                await _give_up(acquiring)
-                raise
-        await self._kernel.connect()
-        assert self._snapshot is not None
-        await show(self._kernel.sandbox, self._snapshot)
-        await self._kernel.packages.show(self._kernel.sandbox)
-        return self._kernel.sandbox, self._snapshot
-
-    def _spec(self) -> SandboxSpec:
-        """The sandbox to open: with the wrappers in it from the start, where the tools are known already."""
-        spec, snapshot = self._sandbox_spec, self._runtime.tool_registry.current
-        if self._kernel.network is not None:
-            spec = spec.with_network()
-        return spec if snapshot is None else replace(spec, tree=snapshot.tree_ref)
-
-    def _on_new_tools(self, snapshot: ToolSnapshot) -> None:
-        self._snapshot = snapshot
-        if self._kernel.sandbox is not None and not self._kernel.sandbox.has_ended:
-            showing = asyncio.ensure_future(_show_if_possible(self._kernel.sandbox, snapshot))
-            self._showing.add(showing)
-            showing.add_done_callback(self._showing.discard)
+        return self._sandbox.at_hand(language) or await self._sandbox.ready(language)
 
     async def close(self) -> None:
         """End the kernel. Idempotent."""
-        self._unfollow()
         self._runtime.forget(self)
         self._runtime.tool_registry.forget_caller(self.session_id)
-        await asyncio.gather(*self._showing)
+        await self._sandbox.close()
         if self._closed:
             return
         self._closed = True
@@ -619,27 +534,3 @@ def _checked_id(session_id: str) -> str:
             f"{session_id[:80]!r} cannot be the id of a session; use up to {SESSION_ID_CHARS_MAX} printable characters"
         )
     return session_id
-
-
-async def _same_folders(sandbox: Sandbox) -> str:
-    """Let it see host folders that are copied as they are now, and these what changed in it; what is to be said of it.
-
-    Raises FolderError.
-    """
-    news = await sandbox.synchronise_folders()
-    if news.failure:
-        raise FolderError(news.failure)
-    return news.remark
-
-
-async def _show_if_possible(sandbox: Sandbox, snapshot: ToolSnapshot) -> None:
-    """Between executions; the next one tries again and reports what is wrong."""
-    with contextlib.suppress(MoonpoolError):
-        await show(sandbox, snapshot)
-
-
-async def _give_up(acquiring: asyncio.Future[Sandbox]) -> None:
-    """Nobody wants the sandbox any more: stop opening it, or close it if it is open."""
-    acquiring.cancel()
-    with contextlib.suppress(asyncio.CancelledError, MoonpoolError):
-        await (await acquiring).close()
