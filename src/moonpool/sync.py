@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, cast
 from moonpool.core.languages import PYTHON
 from moonpool.network.rules import parse_domain
 from moonpool.sdk import transfers
+from moonpool.sdk.approve_functions import EventTypes, in_a_thread
 from moonpool.sdk.events import (
     ApprovalFields,
     CallEventsDropped,
@@ -21,7 +22,7 @@ from moonpool.sdk.events import (
     ToolCallEnded,
     ToolCallStarted,
 )
-from moonpool.sdk.hosted_session import EventTypes, HostedSession, in_a_thread
+from moonpool.sdk.hosted_session import HostedSession
 from moonpool.sdk.options import SessionOptions
 from moonpool.sdk.requests import checked_kinds, code_request
 from moonpool.sdk.results import Display, Result

@@ -9,7 +9,7 @@ from mcp.types import CallToolResult, ListToolsResult, TextContent, Tool
 from moonpool.core.errors import ConfigError
 from moonpool.ipybox.options import ExecutorOptions
 from moonpool.ipybox.tool_exec.host_tools import NO_EVENTS, answer_of
-from moonpool.sdk.hosted_session import in_a_thread
+from moonpool.sdk.approve_functions import in_a_thread
 from moonpool.sdk.session_handle import SessionHandle
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from moonpool.ipybox.registered_servers import NewServers, awaited
 from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest
 from moonpool.sandboxes.host_folders import link_of_code
 from moonpool.sdk import events
-from moonpool.sdk.hosted_session import EventTypes, in_loop
+from moonpool.sdk.approve_functions import EventTypes, in_loop
 from moonpool.sdk.results import Result
 from moonpool.sdk.session import Session
 from moonpool.sdk.session_handle import SessionHandle

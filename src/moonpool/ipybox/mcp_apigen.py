@@ -18,7 +18,7 @@ from moonpool.ipybox.options import with_env_file
 from moonpool.ipybox.registered_servers import register
 from moonpool.sandboxes.folder_binding import open_without_links
 from moonpool.sandboxes.host_folders import link_of_code
-from moonpool.sdk.hosted_session import EventTypes, HostedSession, in_a_thread
+from moonpool.sdk.approve_functions import EventTypes, in_a_thread
 from moonpool.sdk.options import SessionOptions
 from moonpool.sdk.session_handle import SessionHandle
 from moonpool.wrappers.names import name_manifest
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.configuration.servers import McpConfig
+    from moonpool.sdk.hosted_session import HostedSession
     from moonpool.tools.snapshot import ToolSnapshot
 
 

@@ -7,31 +7,22 @@ is on record, before the caller hears of it.
 from __future__ import annotations
 
 import asyncio
-import codecs
-import inspect
 import logging
 import os
-import threading
-from concurrent.futures import Future
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from moonpool.core.calls import CallEnded, CallProgress, CallStarted
 from moonpool.core.errors import InputError, MoonpoolError
 from moonpool.core.languages import PYTHON
 from moonpool.engine.answering import answered_by
 from moonpool.engine.direct_calls import call_directly
-from moonpool.engine.events import CallEventsDropped as HostedDropped
-from moonpool.engine.events import OutputChunk, RunEnded, run_events
 from moonpool.engine.packages.model import PackageError
-from moonpool.engine.server_request_events import ServerQuestion as HostedQuestion
-from moonpool.features.approvals.events import ApprovalQuestion
-from moonpool.features.approvals.model import ApprovalAnswerError
 from moonpool.sandboxes.shielding import finish
+from moonpool.sdk.approve_functions import Answers
 from moonpool.sdk.checkpoints import undone_of
 from moonpool.sdk.engines import same_tenant, tenant_for
-from moonpool.sdk.events import CallEventsDropped, Output, approval_fields, call_event, question_fields
+from moonpool.sdk.hosted_stream import HostedStream
 from moonpool.sdk.results import Result, Usage, result_of
 from moonpool.sdk.transfers import put
 from moonpool.server.mcp.catalogs import CurrentCatalog
@@ -39,44 +30,29 @@ from moonpool.terminal.approver import TerminalApprover
 from moonpool.terminal.forms import TerminalForms
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Collection, Coroutine
+    from collections.abc import Callable, Collection, Coroutine
 
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.calls import ToolCallOutcome
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject
     from moonpool.engine.code_request import CodeRequest
-    from moonpool.engine.events import RunEvent, RunEvents
     from moonpool.engine.files.service import SessionFiles
     from moonpool.engine.packages.model import InstalledPackages
     from moonpool.engine.server_request_events import QuestionKind
     from moonpool.engine.sessions import Session
+    from moonpool.features.approvals.events import ApprovalQuestion
     from moonpool.network.rules import DomainRule
     from moonpool.pipeline.caller_grant import CallerGrant
+    from moonpool.sdk.approve_functions import Caller, EventTypes
     from moonpool.sdk.checkpoints import Checkpoint, Undone
     from moonpool.sdk.engines import OpenTenant
-    from moonpool.sdk.events import ApprovalFields, Progress, QuestionFields, ToolCallEnded, ToolCallStarted
     from moonpool.sdk.options import SessionOptions
-    from moonpool.sdk.results import Display
     from moonpool.sdk.runtime_thread import RuntimeThread
     from moonpool.tools.snapshot import ToolSnapshot
 
-    Told = Output | ToolCallStarted | ToolCallEnded | CallEventsDropped | Progress
-    Event: TypeAlias = Told | ApprovalFields | QuestionFields | Display | Result
-
 _log = logging.getLogger("moonpool.sdk")
-_EVENTS_MAX = 256  # that are handed over at once
 _T = TypeVar("_T")
-Caller: TypeAlias = "Callable[[Callable[[], Any]], Awaitable[Any]]"
-"""Calls a function of the application where such functions run: in its event loop, or in a thread."""
-_NOBODY = "nobody answers questions of this session; give approve= to moonpool.session, or read them with stream()"
-
-
-class EventTypes:
-    """Which classes of events a face gives to its application."""
-
-    def __init__(self, request: type[Any], question: type[Any]) -> None:
-        self.request, self.question = request, question
 
 
 class HostedSession:
@@ -271,10 +247,10 @@ class HostedSession:
         approve = self._options.approve
         answer: Callable[[ApprovalQuestion], None] | None = None
         if callable(approve):
-            answer = _Answers(self, approve, caller).begin
+            answer = Answers(self.thread, self.types, approve, caller).begin
         elif answer_all:
-            answer = _Answers(self, None, caller).begin
-        stream = HostedStream(self, self._session, answer)
+            answer = Answers(self.thread, self.types, None, caller).begin
+        stream = HostedStream(self.thread, self.types, self._session, self._done, answer)
         await stream.begin(request, self._opened, questions)
         return stream
 
@@ -294,8 +270,6 @@ class HostedSession:
             result = result_of(envelope)
         self.usage = self.usage.plus(result)
         return result
-
-    done = _done
 
     # --- files and tools
 
@@ -346,164 +320,6 @@ class HostedSession:
         return await self._catalog.get()
 
 
-class HostedStream:
-    """The events of one execution, read in one place: those that wait, at once."""
-
-    def __init__(
-        self, hosted: HostedSession, session: Session, answer: Callable[[ApprovalQuestion], None] | None
-    ) -> None:
-        self._hosted, self._session, self._answer = hosted, session, answer
-        self.thread = hosted.thread
-        self._stack = AsyncExitStack()
-        self._events: RunEvents | None = None
-        self._texts = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")}
-        self._waiting: list[Event] = []
-        self._reading = False
-        self._ended = False
-
-    async def begin(self, request: CodeRequest, opened: OpenTenant, questions: Collection[QuestionKind]) -> None:
-        """Begin the execution."""
-        self._events = await self._stack.enter_async_context(
-            run_events(self._session.execute, request, opened.events, asks=questions)
-        )
-
-    async def next(self) -> list[Event]:
-        """The next events, at least one; none after the last. Raises what kept the code from running.
-
-        A question comes first, or not at all: it is open when it is handed over.
-        """
-        if self._reading:
-            raise InputError("this stream is being read already; read it in one place")
-        self._reading = True
-        try:
-            while not self._waiting and not self._ended:
-                await self._read()
-            events, self._waiting = self._waiting, []
-            return events
-        finally:
-            self._reading = False
-
-    async def _read(self) -> None:
-        assert self._events is not None
-        try:
-            events = await self._events.several(_EVENTS_MAX)
-        except MoonpoolError:
-            self._ended = True
-            await self._stack.aclose()
-            raise
-        self._ended = not events
-        for event in events:
-            await self._take(event)
-
-    async def _take(self, event: RunEvent) -> None:
-        match event:
-            case OutputChunk():
-                self._hear(event)
-            case CallStarted() | CallEnded() | CallProgress():
-                self._waiting.append(call_event(event))
-            case HostedDropped():
-                self._waiting.append(CallEventsDropped(count=event.count))
-            case ApprovalQuestion() if self._answer is not None:
-                self._answer(event)
-            case ApprovalQuestion():
-                self._waiting.append(self._hosted.types.request(**approval_fields(event, self.thread)))
-            case HostedQuestion():
-                self._waiting.append(self._hosted.types.question(**question_fields(event, self.thread)))
-            case RunEnded():
-                self._end(event.envelope)
-                await self._stack.aclose()
-
-    def _hear(self, chunk: OutputChunk) -> None:
-        name: Any = chunk.stream.name.lower()
-        text = self._texts[name].decode(chunk.data)
-        if text or chunk.dropped_bytes:
-            self._waiting.append(Output(stream=name, text=text, dropped_bytes=chunk.dropped_bytes))
-
-    def _end(self, envelope: Envelope) -> None:
-        self._ended = True
-        for name, decoder in self._texts.items():
-            if text := decoder.decode(b"", final=True):
-                stream: Any = name
-                self._waiting.append(Output(stream=stream, text=text))
-        result = self._hosted.done(envelope)
-        self._waiting.extend(result.displays)
-        self._waiting.append(result)
-
-    async def close(self) -> None:
-        """End the code if it still runs, and wait for its end. Idempotent."""
-        if not self._ended and self._events is not None and self._events.run_id:
-            self._session.interrupt(run_id=self._events.run_id)
-            with suppress(Exception):
-                await finish(self._drain())
-        self._ended = True
-        with suppress(MoonpoolError):  # its reader has gone
-            await finish(self._stack.aclose())
-
-    async def _drain(self) -> None:
-        """Read to the end. Questions are refused: whoever would answer them has gone."""
-        assert self._events is not None
-        async for event in self._events:
-            if isinstance(event, ApprovalQuestion):
-                with suppress(ApprovalAnswerError):
-                    await event.deny("the application stopped listening before it answered")
-            elif isinstance(event, HostedQuestion):
-                event.give_up("the application stopped listening before it answered")
-            elif isinstance(event, RunEnded):
-                self._hosted.done(event.envelope)
-
-
-class _Answers:
-    """Has the application's function answer questions, several at a time; without one, refuses them."""
-
-    def __init__(self, hosted: HostedSession, function: Callable[[Any], Any] | None, caller: Caller) -> None:
-        self._hosted, self._function, self._caller = hosted, function, caller
-        self._tasks: set[asyncio.Task[None]] = set()
-
-    def begin(self, question: ApprovalQuestion) -> None:
-        """Begin to answer a question."""
-        task = asyncio.ensure_future(self._settle(question))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _settle(self, question: ApprovalQuestion) -> None:
-        try:
-            await self._answer(question)
-        except ApprovalAnswerError as error:
-            _log.debug("%s", error)
-            if question.is_open:  # else it is too late, or the function has answered it itself
-                with suppress(ApprovalAnswerError):
-                    await question.deny("policy wants a person to answer, and the approve function named none")
-
-    async def _answer(self, question: ApprovalQuestion) -> None:
-        function = self._function
-        if function is None:
-            await question.deny(_NOBODY)
-            return
-        hosted = self._hosted
-        request = hosted.types.request(**approval_fields(question, hosted.thread))
-        try:
-            said = await self._caller(lambda: function(request))
-        except BaseException as error:  # whatever the application raises is no yes, and none ends this thread
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            _log.exception("the approve function of the session failed")
-            await question.deny(f"the application's approve function failed ({type(error).__name__})")
-            return
-        if not question.is_open:
-            return
-        if said is True:
-            await question.approve()
-        elif said is False or said is None or isinstance(said, str):
-            await question.deny(said or "")
-        else:
-            _log.error(
-                "the approve function of the session returned %s; return True, False or why not",
-                type(cast("object", said)),
-            )
-            await question.deny("the application's approve function gave no answer")
-
-
 def _grant_of(opened: OpenTenant) -> CallerGrant:
     grant, approver = opened.tenant.caller_grant, opened.approver
     if isinstance(approver, TerminalApprover):
@@ -537,41 +353,3 @@ async def _settled(run: asyncio.Future[Envelope]) -> None:
     await asyncio.wait({run})
     if not run.cancelled():
         run.exception()
-
-
-async def in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], Any]) -> Any:
-    """Call a function of the application in its event loop, and await what it returns if that can be awaited."""
-
-    async def call() -> Any:
-        said = function()
-        return await said if inspect.isawaitable(said) else said
-
-    calling = call()
-    try:
-        said = asyncio.run_coroutine_threadsafe(calling, loop)
-    except RuntimeError:  # the loop is closed
-        calling.close()
-        raise
-    return await asyncio.wrap_future(said)
-
-
-async def in_a_thread(function: Callable[[], Any]) -> Any:
-    """Call a function of the application in a thread of its own."""
-    outcome: Future[Any] = Future()
-
-    def call() -> None:
-        outcome.set_running_or_notify_cancel()  # from here on nobody can cancel it
-        try:
-            outcome.set_result(function())
-        except BaseException as error:  # noqa: BLE001  raised where it is awaited
-            outcome.set_exception(error)
-
-    # not one of the loop's few threads: functions that take long would hold them all, and exits wait for those
-    threading.Thread(target=call, name="moonpool approve", daemon=True).start()
-    said = await asyncio.wrap_future(outcome)
-    if inspect.isawaitable(said):
-        close = getattr(said, "close", None)
-        if close is not None:
-            close()
-        raise InputError("the approve function is a coroutine function; use moonpool.session for it")
-    return said

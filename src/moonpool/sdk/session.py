@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, cast
 from moonpool.core.languages import PYTHON
 from moonpool.network.rules import parse_domain
 from moonpool.sdk import transfers
+from moonpool.sdk.approve_functions import EventTypes, in_loop
 from moonpool.sdk.events import (
     ApprovalRequest,
     CallEventsDropped,
@@ -19,7 +20,7 @@ from moonpool.sdk.events import (
     ToolCallEnded,
     ToolCallStarted,
 )
-from moonpool.sdk.hosted_session import EventTypes, HostedSession, in_loop
+from moonpool.sdk.hosted_session import HostedSession
 from moonpool.sdk.options import SessionOptions
 from moonpool.sdk.requests import checked_kinds, code_request
 from moonpool.sdk.results import Display, Result

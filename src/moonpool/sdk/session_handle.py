@@ -16,8 +16,9 @@ from moonpool.sdk.runtime_thread import RuntimeThread
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
+    from moonpool.sdk.approve_functions import Caller, EventTypes
     from moonpool.sdk.checkpoints import Checkpoint
-    from moonpool.sdk.hosted_session import Caller, EventTypes, HostedStream
+    from moonpool.sdk.hosted_stream import HostedStream
     from moonpool.sdk.options import SessionOptions
     from moonpool.sdk.runtime_thread import Call
 

@@ -59,6 +59,8 @@ class ApprovalQuestion:
         self._expires_at = self._loop.time() + request.expires_s
         self._answer: asyncio.Future[ApprovalAnswer] = self._loop.create_future()
         self._over = asyncio.Event()
+        self.withdrawn = asyncio.Event()
+        """Set once it is over without an answer: its call has ended, or its time."""
         self._claimed = False
         self._given_up = ""  # why nobody answers any more, should the answer that is being given fail
 
@@ -98,6 +100,7 @@ class ApprovalQuestion:
         except asyncio.CancelledError:
             late = self._loop.time() >= self._expires_at - _EXPIRY_SLACK_S
             self.state = QueueState.EXPIRED if late else QueueState.WITHDRAWN
+            self.withdrawn.set()
             raise
         else:
             self.state = QueueState.APPROVED if answer.state is ApprovalState.APPROVED else QueueState.DENIED

@@ -15,8 +15,9 @@ from moonpool.core.calls import CallErrorType
 from moonpool.features.approvals.model import ApprovalAnswerError
 from moonpool.ipybox.options import ExecutorOptions, package_roots
 from moonpool.ipybox.registered_servers import find_server
+from moonpool.sdk.approve_functions import EventTypes
 from moonpool.sdk.events import approval_fields
-from moonpool.sdk.hosted_session import EventTypes, HostedSession
+from moonpool.sdk.hosted_session import HostedSession
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
