@@ -34,6 +34,7 @@ _GROUPS = {
     ),
 }  # fmt: skip
 _FIELD = re.compile(r'^    (\w+): [^\n#]*?(?:#\s*([^\n]*))?\n(?:    """(.*?)""")?', re.MULTILINE | re.DOTALL)
+_STARS = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
 _NOT_SHOWN = {"__version__", "sync", "Event"}
 
 
@@ -70,10 +71,10 @@ def _signature(name: str, function: Any) -> str:
     prefix = "async def" if inspect.iscoroutinefunction(function) else "def"
     signature = inspect.signature(function)
     parameters = [one for one in signature.parameters.values() if one.name != "self"]
-    given = [f"{one.name}: {one.annotation}{_default(one)}" for one in parameters]
-    keywords = [one.kind is inspect.Parameter.KEYWORD_ONLY for one in parameters]
-    if any(keywords):
-        given.insert(keywords.index(True), "*")
+    given = [f"{_STARS.get(one.kind, '')}{one.name}: {one.annotation}{_default(one)}" for one in parameters]
+    kinds = [one.kind for one in parameters]
+    if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        given.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
     whole = f"{prefix} {name}({', '.join(given)}) -> {signature.return_annotation}"
     if len(whole) <= 100:
         return whole

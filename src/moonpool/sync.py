@@ -173,7 +173,7 @@ class Session:
 
     def install(self, *packages: str) -> InstalledPackages:
         """Install packages for this session; see `moonpool.Session.install`."""
-        return self._handle.call(lambda hosted: hosted.install("\n".join(packages))).result()
+        return self._handle.call(lambda hosted: hosted.install(packages)).result()
 
     def reset(self) -> None:
         """Begin anew: variables and files are gone; packages and the `files` given to the session are there again."""

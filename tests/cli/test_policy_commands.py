@@ -156,10 +156,8 @@ def test_the_records_name_the_version_of_the_policy(home: Path) -> None:
 )
 def test_nothing_starts_without_the_file_that_was_named(home: Path, command: Any, more: dict[str, str]) -> None:
     sentence = moonpool(home, *command, **more).sentence
-    assert (
-        sentence
-        == "no.toml: there is no such file; name the policy with --policy FILE or MOONPOOL_POLICY [config_invalid]"
-    )
+    remedy = "name the policy with --policy FILE, policy= in Python or MOONPOOL_POLICY"
+    assert sentence == f"no.toml: there is no such file; {remedy} [config_invalid]"
 
 
 def test_a_bad_policy_stops_a_run_by_its_place(home: Path) -> None:

@@ -250,11 +250,14 @@ def test_every_key_of_a_policy_file_has_a_row(title: str, entry: Any) -> None:
 @pytest.mark.req("I-007")
 def test_what_is_made_of_other_texts_is_current_and_whole(tmp_path: Path) -> None:
     build: Any = runpy.run_path(str(ROOT / "docs" / "build.py"))
-    assert build["api_page"]() == read("docs/reference/python-api.md"), "run: make docs"
+    page = build["api_page"]()
+    assert page == read("docs/reference/python-api.md"), "run: make docs"
+    assert "install(*packages: str)" in page
+    assert "allow(*domains: str, credential:" in page
     build["write_texts"](tmp_path / "docs")
     index, whole = ((tmp_path / "docs" / name).read_text(encoding="utf-8") for name in ("llms.txt", "llms-full.txt"))
-    for page in DOCS.rglob("*.md"):
-        if "decisions" not in page.parts:
-            path = page.relative_to(ROOT).as_posix()
+    for file in DOCS.rglob("*.md"):
+        if "decisions" not in file.parts:
+            path = file.relative_to(ROOT).as_posix()
             assert f"({path})" in index
-            assert f"<!-- {path} -->\n{page.read_text(encoding='utf-8')}" in whole
+            assert f"<!-- {path} -->\n{file.read_text(encoding='utf-8')}" in whole

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -41,8 +41,12 @@ NO_NETWORK = "a sandbox has no network: code reaches everything outside by calli
 AWAIT = "a call is a coroutine until it is awaited: write `await` before it"
 BASE = (
     "the environment `base` has the standard library alone, and nothing can be installed; `data` has {}: "
-    "the operator starts Moonpool with `--env data`"
+    'the operator starts Moonpool with `--env data` (`environment="data"` in Python)'
 )
+INSTALLS_OR_DATA = BASE.replace("has {}", "has it").replace(
+    "nothing can be installed", "more is installed by the application, not by code"
+)
+LOOPBACK = "127.0.0.1 and localhost are the sandbox's own: what listens on the machine outside is not reached there"
 OTHER = 'this was read as Python; JavaScript needs `language`: "node"'
 JS = "JavaScript"
 GIT_TOO = "servers.git.git_log()"
@@ -63,7 +67,7 @@ NO_FILE = (
 )
 NODE_IMPORT = "import * as time from './servers/time/index.js';\n"
 PROMISE = "a call is a Promise until it is awaited: write `await` before it"
-PACKAGES = "numpy, pandas, matplotlib, pydantic, IPython"
+PACKAGES = "numpy, pandas, matplotlib, pydantic, IPython, requests"
 
 
 def hint(
@@ -75,6 +79,7 @@ def hint(
     stderr: str = "",
     environment: str = "base",
     refusals: list[str] | None = None,
+    may_install: bool = False,
 ) -> str:
     """What is added to the error."""
     scene = ErrorContext(
@@ -84,6 +89,7 @@ def hint(
         code=code,
         stderr=stderr,
         refusals=refusals,
+        may_install=may_install,
     )
     told = with_hint(ExecutionError(type=kind, message=message), scene).message
     assert told.startswith(message.rstrip("."))
@@ -101,6 +107,9 @@ def hint(
         ("ToolError", "fetch.fetch: [Errno -2] Name or service not known", {}, ""),
         ("ModuleNotFoundError", "No module named 'requests'", {}, NO_NETWORK),
         ("ModuleNotFoundError", "No module named 'pandas.core'", {}, BASE.replace("has {}", "has it")),
+        ("ModuleNotFoundError", "No module named 'numpy'", {"may_install": True}, INSTALLS_OR_DATA),
+        ("URLError", "[Errno 111] Connection refused", {"code": "get('http://127.0.0.1:1')", "refusals": []}, LOOPBACK),
+        ("URLError", "[Errno 111] Connection refused", {"code": "get('http://my.localhost.com')"}, ""),
         ("ModuleNotFoundError", "No module named 'bs4'", {}, BASE.format(PACKAGES)),
         (
             "ModuleNotFoundError",
@@ -136,7 +145,7 @@ def hint(
     ids=lambda value: value if isinstance(value, str) else None,
 )  # fmt: skip
 def test_a_mistake_in_python_is_answered_with_what_to_do(
-    kind: str, message: str, more: dict[str, str], expected: str
+    kind: str, message: str, more: dict[str, Any], expected: str
 ) -> None:
     assert hint(kind, message, **more) == expected
 
@@ -196,7 +205,8 @@ BY_PROXY = (
         ("python", "division by zero", [REFUSED], ""),
         ("python", "[Errno 101] Network is unreachable", [], BY_PROXY),
         ("python", "<urlopen error [Errno -3] Temporary failure in name resolution>", [], BY_PROXY),
-        ("python", "No module named 'requests'", [], BASE.format(PACKAGES)),
+        ("python", "No module named 'requests'", [], BASE.replace("has {}", "has it")),
+        ("python", "[Errno 111] Connection refused", [REFUSED], REFUSED),
         ("node", "fetch failed", [REFUSED], REFUSED),
         ("bash", "exit status 56\ncurl: (56) CONNECT tunnel failed, response 403", [REFUSED], REFUSED),
     ],

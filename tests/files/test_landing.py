@@ -77,7 +77,7 @@ async def test_what_is_there_is_replaced_only_when_asked(tmp_path: Path) -> None
 @pytest.mark.anyio
 async def test_a_pipe_or_device_is_never_replaced(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "out")
-    with pytest.raises(LocalFileError, match="which --force does not replace"):
+    with pytest.raises(LocalFileError, match="which is never replaced"):
         async with landing(tmp_path / "out", force=True):
             pass
     assert [path.name for path in tmp_path.iterdir() if path.is_fifo()] == ["out"]

@@ -53,7 +53,7 @@ def test_what_is_no_domain_is_refused_with_a_typed_error(text: str) -> None:
     if text == "example.com\n":  # only around it
         assert parse_domain(text).pattern == "example.com"
         return
-    with pytest.raises(NetworkRuleError):
+    with pytest.raises(NetworkRuleError, match="without `http://`" if "://" in text else None):
         parse_domain(text)
 
 

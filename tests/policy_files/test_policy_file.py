@@ -216,7 +216,7 @@ def test_a_file_that_cannot_be_read_is_an_error_with_a_remedy(tmp_path: Path) ->
     ):
         with pytest.raises(ConfigError, match=problem) as refused:
             load_policy_file(path)
-        assert str(refused.value).endswith("name the policy with --policy FILE or MOONPOOL_POLICY")
+        assert str(refused.value).endswith("name the policy with --policy FILE, policy= in Python or MOONPOOL_POLICY")
 
 
 CONFIG = parse_config(

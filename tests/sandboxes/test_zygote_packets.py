@@ -119,7 +119,7 @@ async def test_a_pidfd_that_found_no_room_is_told_as_such_and_the_zygote_lives(t
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     process = Process(theirs)
     zygote = Zygote(process, ours, SlotFolder(tmp_path / "scope" / "slots"), hash_seed=1)  # pyright: ignore[reportArgumentType]
-    spawning = asyncio.ensure_future(zygote.spawn(SandboxSpec(image=None)))  # pyright: ignore[reportArgumentType]
+    spawning = asyncio.ensure_future(zygote.spawn(SandboxSpec(image=IMAGE)))
     await anyio.wait_readable(theirs)
     theirs.send(b'{"op": "spawned", "id": 1, "pid": 2}')
     with anyio.fail_after(30), pytest.raises(SandboxStartError, match="'descriptors': Too many open files"):

@@ -64,6 +64,9 @@ async def test_named_checkpoints_and_files_put_in_between(face: Face) -> None:
     async with face.session(checkpoints=True) as s:
         await s.run("x = 1\nawait __import__('asyncio').sleep(0)")  # the kernel's own loop is no obstacle
         first = await s.checkpoint("first")
+        for wrong in (s.undo(to="first"), s.undo("first"), s.undo(True), s.checkpoint(""), s.checkpoint(7)):
+            with pytest.raises(moonpool.InputError, match=r"`to` is what|undo\(to=|name"):
+                await wrong
         assert [one.name for one in s.checkpoints if one.name] == ["first"]
         await s.files.write("given", "of the application")
         await s.run("x = 2; open('given', 'w').write('spoilt')")

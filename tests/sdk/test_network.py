@@ -39,7 +39,12 @@ async def test_a_session_reaches_what_the_application_allows_also_after_a_reset(
 
 
 async def test_what_cannot_be_allowed_is_refused_before_anything_is_opened(face: Coroutines | PlainCalls) -> None:
-    for wrong, error in ((["*"], moonpool.NetworkRuleError), ("a.example", moonpool.InputError)):
+    for wrong, error in (
+        (["*"], moonpool.NetworkRuleError),
+        ("a.example", moonpool.InputError),
+        (True, moonpool.InputError),
+        ([7], moonpool.InputError),
+    ):
         with pytest.raises(error):
             async with face.session(network=wrong):
                 pass

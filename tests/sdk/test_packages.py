@@ -33,13 +33,17 @@ async def test_an_application_installs_packages_which_a_reset_keeps(
             await s.reset()
             assert (await s.run("import small; small.version")).data == "1.0"
             assert (await s.run("x")).error is not None
-            with pytest.raises(moonpool.PackageError, match="not among the packages"):
+            with pytest.raises(moonpool.PackageError, match=r"are allowed .MOONPOOL_PACKAGES, or packages="):
                 await s.install("other")
 
 
 async def test_packages_are_named_in_a_list() -> None:
-    with pytest.raises(moonpool.InputError, match="packages must be"):
-        moonpool.session(packages=[7])  # pyright: ignore[reportArgumentType]
+    for wrong in ([7], True, 7):
+        with pytest.raises(moonpool.InputError, match="packages must be"):
+            moonpool.session(packages=wrong)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(moonpool.InputError, match="install takes strings"):
+        async with moonpool.session() as s:
+            await s.install(["humanize"])  # pyright: ignore[reportArgumentType]
 
 
 @pytest.mark.slow  # builds the environment data

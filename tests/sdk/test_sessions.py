@@ -104,7 +104,7 @@ async def test_files_go_in_and_come_out(face: Face, tmp_path: Path) -> None:
         assert [(one.name, one.size, one.mime) for one in made.files] == [("made.csv", 3, "text/csv")]
         local = await s.files.get("made.csv", tmp_path / "out.csv")
         assert local.read_text(encoding="utf-8") == "1,2"
-        with pytest.raises(moonpool.LocalFileError, match="there already"):
+        with pytest.raises(moonpool.LocalFileError, match=r"there already.*replace=True"):
             await s.files.get("made.csv", tmp_path / "out.csv")
         await s.files.put(tmp_path / "here.txt", "again.txt")
         await s.files.delete("a", recursive=True)
@@ -184,16 +184,40 @@ async def test_a_run_without_a_session(face: Face) -> None:
         ({"files": ["a"]}, "files must map names"),
         ({"files": {"a": 7}}, "the content of 'a' must be"),
         ({"servers": 7}, "servers must be a path or a mapping"),
-        ({"servers": "/nowhere.json"}, "no such file"),
+        ({"servers": "/nowhere.json"}, "no such file; `servers` is a file, or its content"),
         ({"environment": "nowhere"}, "nowhere"),
         ({"limits": moonpool.Limits(memory_bytes=-1)}, "must be above 0"),
-        ({"policy": "/nowhere.toml"}, "nowhere.toml"),
+        ({"policy": "/nowhere.toml"}, "nowhere.toml.*policy= in Python"),
     ],
 )
 async def test_bad_options_are_one_clear_error(face: Face, options: dict[str, Any], problem: str) -> None:
     with pytest.raises(moonpool.MoonpoolError, match=problem):
         async with face.session(**options):
             pass
+
+
+async def test_why_a_server_is_left_out_is_in_the_log_once(caplog: pytest.LogCaptureFixture) -> None:
+    servers = {
+        "key": {"comand": "x"},
+        "kind": "mcp-server-time",
+        "rule": {"command": "x", "moonpool": {"alow": ["*"]}},
+        "start": {"command": "no-such-thing"},
+    }
+
+    def told() -> list[str]:
+        return [one.getMessage() for one in caplog.records if (one.name, one.levelname) == ("moonpool.sdk", "WARNING")]
+
+    async with moonpool.session(servers=servers) as s:
+        await s.start()
+        for line, part in zip(
+            told(),
+            ('"comand"; did you mean "command"?', "must be an object", '"alow"; did you mean "allow"?'),
+            strict=True,
+        ):
+            assert part in line
+        for _ in range(2):
+            assert await s.tools.list() == ()
+        assert ["command 'no-such-thing' was not found" in line for line in told()] == [False] * 3 + [True]
 
 
 async def test_bad_code_is_one_clear_error(face: Face) -> None:

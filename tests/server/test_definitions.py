@@ -45,7 +45,9 @@ def test_execute_code_says_what_can_be_imported_and_how_each_language_calls_tool
     told = {name: str(offer_of("tools", name).tools[-1]["description"]) for name in RECIPES}
 
     assert told["base"].startswith("Run Python 3 (standard library only), Node or Bash in a sandbox")
-    assert told["data"].startswith("Run Python 3 (numpy, pandas, matplotlib, pydantic, IPython), Node or Bash")
+    assert told["data"].startswith(
+        "Run Python 3 (numpy, pandas, matplotlib, pydantic, IPython, requests), Node or Bash"
+    )
     for text in told.values():
         assert "import servers.<server> as s; r = await s.<tool>(" in text
         assert "Node: import * as s from './servers/<server>/index.js'; " in text

@@ -283,7 +283,7 @@ class PolicyFile:
 def load_policy_file(path: Path, layer: LayerName = LayerName.ORGANISATION) -> PolicyFile:
     """Read and parse `path`. Raises ConfigError in one sentence that names file, rule, key and remedy."""
     named = {LayerName.KEY: "MOONPOOL_KEY_POLICY", LayerName.SESSION: "MOONPOOL_SESSION_POLICY"}
-    remedy = f"name the policy with {named.get(layer, '--policy FILE or MOONPOOL_POLICY')}"
+    remedy = f"name the policy with {named.get(layer, '--policy FILE, policy= in Python or MOONPOOL_POLICY')}"
     return parse_policy(read_bytes(path, remedy), source=str(path), layer=layer)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from moonpool.configuration.servers import load_config
+from moonpool.configuration.servers import NO_FILE_REMEDY, load_config
 from moonpool.settings import Settings
 from moonpool.store.paths import data_dir, secrets_dir
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from moonpool.store.secrets import SecretStore
 
 
-def load_servers(path: Path, environ: Mapping[str, str]) -> McpConfig:
-    """Read this configuration, with stored secrets. Raises ConfigError, SecretStoreError."""
-    return load_config(path, environ, stored=secret_source(environ))
+def load_servers(path: Path, environ: Mapping[str, str], *, remedy: str = NO_FILE_REMEDY) -> McpConfig:
+    """`load_config` with stored secrets. Raises ConfigError, SecretStoreError."""
+    return load_config(path, environ, stored=secret_source(environ), remedy=remedy)
 
 
 def secret_source(environ: Mapping[str, str]) -> SecretSource:

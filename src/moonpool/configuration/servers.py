@@ -45,18 +45,24 @@ _REMEDIES: Final = {
 """What to write where `json` says so."""
 
 
-def load_config(path: Path, environ: Mapping[str, str], *, stored: SecretSource | None = None) -> McpConfig:
+NO_FILE_REMEDY: Final = "pass --config FILE or run `moonpool init`"
+
+
+def load_config(
+    path: Path, environ: Mapping[str, str], *, stored: SecretSource | None = None, remedy: str = NO_FILE_REMEDY
+) -> McpConfig:
     """Read and parse `path`. Raises ConfigError in one sentence that names the file and the remedy.
 
     A server whose own entry cannot be used is left out (`McpConfig.left_out`); the others are there.
 
     `stored` gives the values of `${secret:NAME}` and raises what the secret store raises. `${file:PATH}` is read.
+    `remedy` is what to do where there is no such file.
     """
     try:
         with path.open("rb") as file:
             text = file.read(CONFIG_BYTES_MAX + 1)
     except FileNotFoundError:
-        raise ConfigError(f"{path}: there is no such file; pass --config FILE or run `moonpool init`") from None
+        raise ConfigError(f"{path}: there is no such file; {remedy}") from None
     except OSError as exc:
         raise ConfigError(f"{path}: cannot be read: {exc.strerror or exc}") from None
     # Whoever approves a call may stand in another folder.

@@ -198,8 +198,8 @@ class Branch:
 
     async def checkpoint(self, sandbox: Sandbox, name: str) -> Checkpoint:
         """The state as it is, under a name. Raises CheckpointError, InputError."""
-        if len(name) > NAME_CHARS_MAX or not name.isprintable():
-            raise InputError(f"a checkpoint's name has up to {NAME_CHARS_MAX} printable characters")
+        if not 0 < len(name) <= NAME_CHARS_MAX or not name.isprintable():
+            raise InputError(f"a checkpoint's name has 1 to {NAME_CHARS_MAX} printable characters")
         if sum(bool(one.name) for one in self.kept) >= NAMED_MAX:
             raise CheckpointError(
                 f"{NAMED_MAX} named checkpoints are kept already; go back to one, or reset the session"

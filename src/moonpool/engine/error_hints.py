@@ -58,6 +58,8 @@ _BY_PROXY: Final = (
     "the network of this session is HTTP and HTTPS through the proxy that the variable HTTPS_PROXY names; names are "
     "resolved and addresses reached by the host alone"
 )
+_REFUSED: Final = re.compile(r"[Cc]onnection refused|ECONNREFUSED|\[Errno 111\]")
+_LOOPBACK: Final = re.compile(r"(?<![\w.-])(?:127\.\d{1,3}\.\d{1,3}\.\d{1,3}|localhost|\[::1\])(?![\w.-])")
 _NO_MODULE: Final = re.compile(r"No module named '([\w.]+)'")
 _NO_PACKAGE: Final = re.compile(r"Cannot find (?:package|module) '([^'\n]{1,200})'")
 _INSTALLER: Final = re.compile(
@@ -185,6 +187,13 @@ def _refused(error: ExecutionError, context: ErrorContext) -> str:
     return sentence if _CONNECTION.search(said) and sentence not in said else ""
 
 
+def _own_loopback(error: ExecutionError, context: ErrorContext) -> str:
+    """A server of the machine outside is looked for on the loopback of the sandbox."""
+    if not _REFUSED.search(_said(error, context)) or not _LOOPBACK.search(context.code[:_CODE_CHARS_MAX]):
+        return ""
+    return "127.0.0.1 and localhost are the sandbox's own: what listens on the machine outside is not reached there"
+
+
 def _no_network(error: ExecutionError, context: ErrorContext) -> str:
     said = _said(error, context)
     if context.refusals is not None:
@@ -216,10 +225,10 @@ def _packages(name: str, context: ErrorContext) -> str:
     packages, others = RECIPES[environment].packages if environment in RECIPES else (), RECIPES["data"].packages
     has = f"the standard library and {', '.join(packages)}" if packages else "the standard library alone"
     text = f"the environment `{environment}` has {has}, and {_installing(context)}"
-    if packages or not others or context.may_install:
+    if packages or not others or (context.may_install and name not in others):
         return text
     where = "has it" if name in others else f"has {', '.join(others)}"
-    return f"{text}; `data` {where}: the operator starts Moonpool with `--env data`"
+    return f'{text}; `data` {where}: the operator starts Moonpool with `--env data` (`environment="data"` in Python)'
 
 
 def _installing(context: ErrorContext) -> str:
@@ -292,6 +301,7 @@ def _no_file(error: ExecutionError, context: ErrorContext) -> str:
 _ROWS: Final[Sequence[Callable[[ExecutionError, ErrorContext], str]]] = (
     _not_awaited,
     _result_as_text,
+    _own_loopback,
     _refused,
     _no_network,
     _no_module,

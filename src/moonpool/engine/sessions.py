@@ -454,6 +454,8 @@ class Session:
     @property
     def checkpoints(self) -> SessionCheckpoints[Session]:
         """Undo and fork. Raises InputError for a session without."""
+        if self._sandbox_spec.folders is not None:
+            raise InputError("a session with a folder of this machine has no checkpoints")
         if self._branch is None:
             raise InputError("this session keeps no checkpoints; open it with checkpoints=True")
         runtime, principal = self._runtime, self._caller_grant.principal

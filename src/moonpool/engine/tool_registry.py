@@ -104,6 +104,11 @@ class ToolRegistry:
         return (*self._keys, *self._left_out)
 
     @property
+    def problems(self) -> dict[str, MoonpoolError]:
+        """Why servers are left out or could not be listed, as far as it is known, as the operator may read it."""
+        return dict(self._problems)
+
+    @property
     def left_out(self) -> dict[str, str]:
         """Servers whose entry cannot be used, and why, as code and models may read it."""
         return {server_id: error.for_guest for server_id, error in self._left_out.items()}

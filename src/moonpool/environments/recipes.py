@@ -26,11 +26,13 @@ class EnvironmentRecipe:
     prepare: str | None = None  # source of the module every kernel imports first
     preload: tuple[str, ...] = ()
     variables: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    not_preloaded: tuple[str, ...] = ()  # notable packages that only the code that needs them imports
 
     @property
     def packages(self) -> tuple[str, ...]:
         """The notable packages that code can import besides the standard library."""
-        return tuple(name for name in self.preload if "." not in name and name not in sys.stdlib_module_names)
+        preloaded = (name for name in self.preload if "." not in name and name not in sys.stdlib_module_names)
+        return (*preloaded, *self.not_preloaded)
 
 
 # One thread per library: a zygote must be single-threaded when it forks, or the first big matrix product hangs.
@@ -51,6 +53,7 @@ RECIPES: Final[Mapping[str, EnvironmentRecipe]] = MappingProxyType(
                 *("numpy", "pandas", "matplotlib", "matplotlib.pyplot", "pydantic"),
                 *("IPython", "IPython.core.interactiveshell", "matplotlib_inline.backend_inline"),
             ),
+            not_preloaded=("requests",),
             variables=MappingProxyType(
                 {
                     **_ONE_THREAD,

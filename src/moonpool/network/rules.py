@@ -135,6 +135,8 @@ def _closeness(rule: DomainRule) -> tuple[bool, int, bool]:
 
 def parse_domain(text: str, credential: HeaderCredential | None = None) -> DomainRule:
     """A rule from what a person writes: `example.org`, `*.example.com`, `example.com:8443`. Raises NetworkRuleError."""
+    if "://" in text:
+        raise NetworkRuleError(f"{text[:100]!r} is an address; write the domain alone, without `http://` or a path")
     name, colon, port_text = text.strip().rpartition(":")
     if not colon:
         name, port_text = text.strip(), ""

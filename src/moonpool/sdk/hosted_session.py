@@ -9,13 +9,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections import Counter
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from moonpool.core.errors import InputError, MoonpoolError
 from moonpool.core.languages import PYTHON
+from moonpool.core.phrases import on_one_line
 from moonpool.engine.answering import answered_by
+from moonpool.engine.branches import Checkpoint
 from moonpool.engine.direct_calls import call_directly
 from moonpool.engine.packages.model import PackageError
 from moonpool.sandboxes.shielding import finish
@@ -45,7 +48,7 @@ if TYPE_CHECKING:
     from moonpool.network.rules import DomainRule
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.sdk.approve_functions import Caller, EventTypes
-    from moonpool.sdk.checkpoints import Checkpoint, Undone
+    from moonpool.sdk.checkpoints import Undone
     from moonpool.sdk.engines import OpenTenant
     from moonpool.sdk.options import SessionOptions
     from moonpool.sdk.runtime_thread import RuntimeThread
@@ -69,6 +72,7 @@ class HostedSession:
         self._calls: set[asyncio.Future[Any]] = set()  # of the application itself, and installations
         self._rules = options.network_rules()  # that the next kernel begins with
         self._closed = False
+        self._told: set[str] = set()  # servers whose problems are in the log
         self.usage = Usage()
         thread.closers.add(self.close)
 
@@ -95,12 +99,22 @@ class HostedSession:
             await self._begin(stack, opened, await self._kernel_of(opened))
             await self._put_files()
             self._stack, self._opened = stack.pop_all(), opened
+            self._tell_problems()
 
     async def _begin(self, stack: AsyncExitStack, opened: OpenTenant, session: Session) -> None:
         self._session = session
         stack.push_async_callback(self._close_kernel)
         self._catalog = CurrentCatalog(opened.tenant.tool_registry, opened.tenant.vectors)
         stack.push_async_callback(self._catalog.close)
+
+    def _tell_problems(self) -> None:
+        """Log why servers cannot be used, as soon as it is known: each server once in a session."""
+        assert self._opened is not None
+        tenant = self._opened.tenant
+        for server_id, error in tenant.tool_registry.problems.items():
+            if server_id not in self._told:
+                self._told.add(server_id)
+                _log.warning("%s", on_one_line(tenant.runtime.redactor.text(str(error), Counter())))
 
     async def close(self) -> None:
         """End the code that runs, the kernel, and what no other session uses. Idempotent."""
@@ -152,10 +166,12 @@ class HostedSession:
             _grant_of(opened), checkpoints=options.checkpoints, network=self._rules, folders=folders
         )
 
-    async def install(self, text: str) -> InstalledPackages:
+    async def install(self, packages: tuple[str, ...]) -> InstalledPackages:
         """Install packages into the kernel in use. Raises PackageError, also when the session is closed meanwhile."""
+        if wrong := [one for one in cast("tuple[object, ...]", packages) if not isinstance(one, str)]:
+            raise InputError(f'install takes strings: install("numpy>=2", "pandas"), not {type(wrong[0]).__name__}')
         over = PackageError("nothing was installed: the session was closed meanwhile")
-        return await self._unless_closed((await self._kernel()).install(text), over)
+        return await self._unless_closed((await self._kernel()).install("\n".join(packages)), over)
 
     async def expect_servers(self, config: McpConfig) -> None:
         """Let the next execution know more servers. No rule of a policy is added. They end with the tenant."""
@@ -193,10 +209,16 @@ class HostedSession:
 
     async def checkpoint(self, name: str) -> Checkpoint:
         """Keep the state as it is."""
+        if not isinstance(cast("object", name), str):
+            raise InputError(f"the name of a checkpoint is a string, not {type(name).__name__}")
         return await (await self._kernel()).checkpoints.take(name)
 
     async def undo(self, n: int, to: Checkpoint | None) -> Undone:
         """Go back."""
+        if not isinstance(cast("object", to), Checkpoint | None):
+            raise InputError(f"`to` is what `checkpoint()` returned, or one of `checkpoints`, not {to!r}")
+        if not isinstance(cast("object", n), int) or isinstance(n, bool):
+            raise InputError(f"n is the number of executions to undo, not {n!r}; a checkpoint is given as undo(to=...)")
         return undone_of(await (await self._kernel()).checkpoints.undo(n, to=to))
 
     async def fork(self) -> HostedSession:
@@ -208,7 +230,7 @@ class HostedSession:
             stack.push_async_callback(forked.close)
             opened = await forked._stack.enter_async_context(same_tenant(self._opened))
             await forked._begin(forked._stack, opened, session)
-            forked._opened = opened
+            forked._opened, forked._told = opened, self._told
             stack.pop_all()
         return forked
 
@@ -269,6 +291,7 @@ class HostedSession:
         else:
             result = result_of(envelope)
         self.usage = self.usage.plus(result)
+        self._tell_problems()
         return result
 
     # --- files and tools
@@ -317,7 +340,9 @@ class HostedSession:
         """The catalog of the tools as they are now, and the module that renders what it finds."""
         await self.open()
         assert self._catalog is not None
-        return await self._catalog.get()
+        catalog = await self._catalog.get()
+        self._tell_problems()
+        return catalog
 
 
 def _grant_of(opened: OpenTenant) -> CallerGrant:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, cast
@@ -86,6 +86,8 @@ class Network:
         """What was asked for. Raises NetworkRuleError, InputError."""
         if isinstance(self.allow, str):
             raise InputError(f"network must be a list of domains, not a string: write [{self.allow!r}]")
+        if not _is_strings(self.allow):
+            raise InputError(f'network must be a list of domains such as ["example.com"], not {self.allow!r}')
         plain = [parse_domain(text) for text in self.allow]
         return NetworkRules(tuple(plain)).allowing(
             parse_domain(text, credential) for text, credential in self.credentials.items()
@@ -130,8 +132,7 @@ class SessionOptions:
     def check_packages(self) -> None:
         """Raise InputError for what is no list of packages."""
         given = cast("object", self.packages)
-        names: list[object] = [given] if isinstance(given, str) else list(cast("Sequence[object]", given or ()))
-        if not all(isinstance(name, str) for name in names):
+        if not (given is None or isinstance(given, str) or _is_strings(given)):
             raise InputError('packages must be "any" or a list of names such as ["numpy", "pandas*"]')
 
     def network_rules(self) -> NetworkRules | None:
@@ -162,7 +163,7 @@ class SessionOptions:
         if servers is None:
             return None
         if isinstance(servers, str | os.PathLike):
-            return load_servers(Path(servers).expanduser(), environ)
+            return load_servers(Path(servers).expanduser(), environ, remedy="`servers` is a file, or its content")
         try:
             document = _document(servers)
             text = json.dumps(document).encode()
@@ -176,6 +177,10 @@ class SessionOptions:
             files=read_value_file,
             leave_out=True,
         )
+
+
+def _is_strings(given: object) -> bool:
+    return isinstance(given, Iterable) and all(isinstance(one, str) for one in cast("Iterable[object]", given))
 
 
 def _document(servers: Mapping[str, Any]) -> JsonObject:

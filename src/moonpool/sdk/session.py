@@ -131,7 +131,7 @@ class Session:
         The host resolves and fetches wheels in a sandbox of their own, which runs none of their code; the session gets
         no network. They stay until the session is closed, over resets. Raises PackageError, and nothing was installed.
         """
-        return await self._handle.call(lambda hosted: hosted.install("\n".join(packages))).wait()
+        return await self._handle.call(lambda hosted: hosted.install(packages)).wait()
 
     async def reset(self) -> None:
         """Begin anew: variables and files are gone; packages and the `files` given to the session are there again."""

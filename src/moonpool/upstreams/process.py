@@ -243,7 +243,7 @@ async def _start(process: ServerProcess, config: ServerConfig, env: Mapping[str,
 
     PATH comes first: a server that was installed with Moonpool must not hide the one that a person chose.
     """
-    cwd = _directory(config)
+    cwd = await _directory(config)
 
     async def start(command: str) -> None:
         await asyncio.get_running_loop().subprocess_exec(
@@ -258,7 +258,7 @@ async def _start(process: ServerProcess, config: ServerConfig, env: Mapping[str,
         await start(str(Path(sys.executable).parent / config.command))
 
 
-def _directory(config: ServerConfig) -> str | None:
+async def _directory(config: ServerConfig) -> str | None:
     """Where a command starts; None: in our own directory.
 
     SECURITY: not there if code of a sandbox may write there, and the configuration does not say so: `python -m`, `npx`
@@ -267,7 +267,7 @@ def _directory(config: ServerConfig) -> str | None:
     if config.cwd is not None or config.folder:
         return config.cwd
     try:
-        return "/" if code_may_write(Path.cwd()) else None
+        return "/" if code_may_write(await asyncio.to_thread(Path.cwd)) else None
     except FileNotFoundError:
         return "/"  # it was removed
 

@@ -28,7 +28,7 @@ if os.stat("new").st_uid != os.getuid() or open("given").read() != "of the host"
     note("the folder is not this user's to read and write")
 for name in SECRETS:
     attempt(f"read {name}", lambda: read(name), "EACCES")
-    attempt(f"replace {name}", lambda: os.rename("new", name), "EBUSY", "EXDEV")  # what lies between is a mount of its own
+    attempt(f"replace {name}", lambda: os.rename("new", name), "EBUSY", "EXDEV")  # a mount of its own lies between
     attempt(f"remove {name}", lambda: os.unlink(name), "EBUSY")
 attempt("hook", lambda: create(".git/hook"), "EROFS")
 attempt("move .git", lambda: os.rename(".git", "git"), "EBUSY")

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
 
 _CHUNK_BYTES: Final = 1024 * 1024
+_OR_REPLACE: Final = "choose another name, or replace it (--force; in Python replace=True)"
 _BIDIRECTIONAL: Final = frozenset({"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"})
 
 
@@ -88,11 +89,9 @@ class Landing:
 async def landing(target: Path, *, force: bool) -> AsyncGenerator[Landing]:
     """Yield a file to write to; it becomes `target` when the block ends without an error. Raises LocalFileError."""
     if not force and await asyncio.to_thread(os.path.lexists, target):
-        raise LocalFileError(f"{target} is there already; choose another name, or say --force")
+        raise LocalFileError(f"{target} is there already; {_OR_REPLACE}")
     if force and await asyncio.to_thread(_is_special, target):
-        raise LocalFileError(
-            f"{target} is a pipe, socket or device, which --force does not replace; choose another name"
-        )
+        raise LocalFileError(f"{target} is a pipe, socket or device, which is never replaced; choose another name")
     passing = target.with_name(f".moonpool-{secrets.token_hex(8)}.part")
     try:
         fd = await _open(passing, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -163,7 +162,7 @@ def _publish(passing: Path, target: Path, *, force: bool) -> None:
     try:
         os.link(passing, target, follow_symlinks=False)
     except FileExistsError:
-        raise LocalFileError(f"{target} is there already; choose another name, or say --force") from None
+        raise LocalFileError(f"{target} is there already; {_OR_REPLACE}") from None
 
 
 def _write_all(fd: int, content: bytearray) -> None:

@@ -101,7 +101,9 @@ class AllowedPackages:
         for one in requirements:
             self.check_needed(one.name)
             if not any(fnmatchcase(one.name, pattern) for pattern in self.allowed):
-                raise PackageDisallowedError(f"{one.name} is not among the packages that MOONPOOL_PACKAGES allows")
+                raise PackageDisallowedError(
+                    f"{one.name} is not among the packages that are allowed (MOONPOOL_PACKAGES, or packages= in Python)"
+                )
 
     def check_needed(self, name: str) -> None:
         """Raises PackageDisallowedError for what may not be installed for others' sake, either."""
