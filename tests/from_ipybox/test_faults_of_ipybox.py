@@ -147,7 +147,7 @@ async def test_code_is_in_a_sandbox_whatever_is_asked_for_and_that_is_said_once(
     with socket.create_server(("127.0.0.1", 0)) as listener:
         code = f"PATH, PORT = {str(secret)!r}, {listener.getsockname()[1]}\n{NATIVE}"
         for sandbox in (False, False, True):
-            async with CodeExecutor(sandbox=sandbox) as executor:
+            async with CodeExecutor(sandbox=sandbox, log_level="INFO") as executor:
                 seen = (await executor.execute(code)).text or ""
             assert "private" not in seen
             assert seen.endswith("['FileNotFoundError', 256, 'CalledProcessError', b'', 'OSError', 'OSError']"), seen

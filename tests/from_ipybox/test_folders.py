@@ -5,19 +5,17 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import moonpool
-from moonpool.ipybox import CodeExecutionError, CodeExecutor
+from moonpool.ipybox import CodeExecutionError, CodeExecutor, generate_mcp_sources
 from moonpool.ipybox.kernel_mgr.client import KernelClient
 from moonpool.ipybox.kernel_mgr.server import KernelGateway
 from moonpool.ipybox.options import with_env_file
 from moonpool.ipybox.registered_servers import register, registered
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 pytestmark = pytest.mark.anyio
 
@@ -152,5 +150,18 @@ async def test_a_link_that_code_made_leads_to_no_servers_of_another_project(proj
 
 async def test_a_home_is_refused_by_name(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(project))
-    with pytest.raises(moonpool.FolderError, match="it is a home"):
+    with pytest.raises(moonpool.FolderError, match=r"it is a home.*working_dir=Path\(\.\.\.\)"):
         await CodeExecutor().start()
+
+
+async def test_a_path_may_be_text_and_nothing_else_is_one(project: Path) -> None:
+    folder = str(project)
+    executor = CodeExecutor(working_dir=folder, images_dir="shown", sandbox_config="config.json")
+    assert (executor.working_dir, executor.images_dir) == (project, Path("shown"))
+    assert KernelGateway(working_dir=folder).working_dir == KernelClient(working_dir=folder).working_dir == project
+    wrong: Any = 5
+    for made in (CodeExecutor, KernelClient, KernelGateway):
+        with pytest.raises(moonpool.InputError, match=r"^working_dir must be a path \(str or Path\), not int$"):
+            made(working_dir=wrong)
+    with pytest.raises(moonpool.InputError, match=r"^root_dir must be a path"):
+        await generate_mcp_sources("echo", {}, wrong)

@@ -283,6 +283,7 @@ async def test_code_works_in_the_workspace_and_reaches_nothing_else(tmp_path: Pa
         (work / "images").unlink()
         assert "- [" in await said(tools, "execute_ipython_cell", False, code=PICTURE)
         assert [path.read_bytes()[:4] for path in (work / "images").iterdir()] == [b"\x89PNG"]
+        assert not list(work.glob("picture*"))  # it is in `images` only
         (work / "mcptools").rmdir()
         await said(tools, "reset", False)
         assert await said(tools, "execute_ipython_cell", False, code="print(gentools_seen := 1)") == "1"

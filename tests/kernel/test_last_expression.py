@@ -173,7 +173,7 @@ async def test_what_cannot_be_handed_over_is_a_note(kernel: Probe) -> None:
         ),
         (
             "from client.results import ToolCallResult as R\nR({'ok': False}, 's.t')",
-            "is the result of a tool call that failed",
+            "is the result of a tool call that failed (s.t: Internal)",
         ),
     ):
         run = await kernel.run(code, result_bytes_max=200)

@@ -203,6 +203,8 @@ def test_the_command_an_operator_is_told_is_quoted_for_a_shell() -> None:
     assert shlex.split(told) == ["moonpool", "allow", "git.x'; rm -rf ~ #", "--config", "/srv/my servers.json"]
     assert shlex.split(operators_remedy("", "git", "*"))[2] == "git.[*]"
     assert operators_remedy("raise it", "git", "push", "/x") == "raise it"
+    registered = operators_remedy("", "git", "push", "an agent's registration")  # `moonpool allow` would not find it
+    assert registered == "a policy file needs a rule that allows git.push"
 
 
 def test_the_hinted_rule_allows_exactly_the_named_tool_even_with_glob_characters() -> None:

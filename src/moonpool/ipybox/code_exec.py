@@ -14,6 +14,7 @@ from moonpool.ipybox.options import (
     ExecutorOptions,
     check_shell_approval,
     environment,
+    given_path,
     import_folders,
     package_roots,
     sandbox_network,
@@ -56,13 +57,13 @@ class CodeExecutor:
         kernel_gateway_host: str = "localhost",
         kernel_gateway_port: int | None = None,
         kernel_env: dict[str, str] | None = None,
-        working_dir: Path | None = None,
-        images_dir: Path | None = None,
+        working_dir: Path | str | None = None,
+        images_dir: Path | str | None = None,
         approval_timeout: float | None = None,
         connect_timeout: float = 30,
         kernel_init_timeout: float = 10,
         sandbox: bool = False,
-        sandbox_config: Path | None = None,
+        sandbox_config: Path | str | None = None,
         log_level: str = "WARNING",
         approve_tool_calls: bool = True,
         approve_shell_cmds: bool = False,
@@ -78,17 +79,18 @@ class CodeExecutor:
         `sandbox_config` is a settings file of sandbox-runtime; code may reach its domains, and none without one.
         `approve_tool_calls`: `stream` asks about every call; else about none. `approve_shell_cmds`: it asks about each
         `!cmd` (tool `shell`) and `%%bash` (`shell_magic`) of the server `ipybox`; with `require_shell_escape` code that
-        starts a process otherwise raises RuntimeError. Raises ValueError.
+        starts a process otherwise raises RuntimeError. Raises ValueError, InputError.
         """
         check_shell_approval(approve=approve_shell_cmds, require=require_shell_escape)
         self.tool_server_host, self.tool_server_port = tool_server_host, tool_server_port
         self.kernel_gateway_host, self.kernel_gateway_port = kernel_gateway_host, kernel_gateway_port
         self.kernel_env = kernel_env or {}
-        self.working_dir = working_dir.resolve() if working_dir is not None else None
-        self.images_dir = images_dir
+        folder = given_path(working_dir, "working_dir")
+        self.working_dir = folder.resolve() if folder is not None else None
+        self.images_dir = given_path(images_dir, "images_dir")
         self.approval_timeout, self.connect_timeout = approval_timeout, connect_timeout
         self.kernel_init_timeout = kernel_init_timeout
-        self.sandbox, self.sandbox_config = sandbox, sandbox_config
+        self.sandbox, self.sandbox_config = sandbox, given_path(sandbox_config, "sandbox_config")
         self.log_level = log_level
         self.approve_tool_calls = approve_tool_calls
         self.approve_shell_cmds, self.require_shell_escape = approve_shell_cmds, require_shell_escape

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.core.naming import name_server_modules
-from moonpool.ipybox.options import with_env_file
+from moonpool.ipybox.options import as_path, with_env_file
 from moonpool.ipybox.registered_servers import register
 from moonpool.sandboxes.folder_binding import open_without_links
 from moonpool.sandboxes.host_folders import link_of_code
@@ -47,7 +47,7 @@ __all__ = ["Model", "ToolRunnerError", "alias", "extension", "pack", "run_tool",
 
 
 async def generate_mcp_sources(
-    server_name: str, server_params: dict[str, Any], root_dir: Path, async_api: bool = False
+    server_name: str, server_params: dict[str, Any], root_dir: Path | str, async_api: bool = False
 ) -> list[str]:
     """Write the package `root_dir/server_name`, with a module for each tool of a server, and return their names.
 
@@ -60,12 +60,13 @@ async def generate_mcp_sources(
     server cannot be reached.
     """
     check_name(server_name)
+    root = as_path(root_dir, "root_dir")
     options = _OneServer(servers={server_name: server_params}, apart=object())
     session = SessionHandle(options, EventTypes(object, object), lambda: in_a_thread)
     try:
         snapshot = await session.call(lambda hosted: _listed(hosted, server_name)).wait()
         names = name_manifest(snapshot.manifest).servers[server_name]
-        await asyncio.to_thread(write_package, snapshot, server_name, server_params, root_dir, async_api=async_api)
+        await asyncio.to_thread(write_package, snapshot, server_name, server_params, root, async_api=async_api)
     finally:
         if (closing := session.close()) is not None:
             await closing.wait()

@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from moonpool.bootstrap import host_folders
-from moonpool.core.errors import ConfigError
+from moonpool.core.errors import ConfigError, InputError
 from moonpool.ipybox import shell_server
 from moonpool.ipybox.registered_servers import registered
 from moonpool.ipybox.sandbox_config import allowed_domains
 from moonpool.policy import Rule, Verdict, configuration_layer
+from moonpool.sandboxes.host_folders import FolderError
 from moonpool.sdk.options import SessionOptions
 from moonpool.settings import Settings
 
@@ -71,7 +72,11 @@ class ExecutorOptions(SessionOptions):
         if not self.work:
             return None
         settings = self.settings(environ)
-        return host_folders(settings, environ, self.work, self.imports, is_workspace=False, fixed=self.roots)
+        try:
+            return host_folders(settings, environ, self.work, self.imports, is_workspace=False, fixed=self.roots)
+        except FolderError as error:
+            given = "working_dir=Path(...), by default the current directory; images_dir; PYTHONPATH of kernel_env"
+            raise FolderError(f"{error} ({given})") from None
 
     def layers(self) -> tuple[Layer, ...]:
         """Asks about all tools, those of servers too that are registered later."""
@@ -114,6 +119,19 @@ _SHELL: Final[dict[str, Any]] = {
 }
 
 
+def given_path(value: str | os.PathLike[str] | None, parameter: str) -> Path | None:
+    """As `as_path`, but for None."""
+    return None if value is None else as_path(value, parameter)
+
+
+def as_path(value: str | os.PathLike[str], parameter: str) -> Path:
+    """A parameter as a path. ipybox takes a Path; text is one here, too. Raises InputError."""
+    try:
+        return Path(value)
+    except TypeError:
+        raise InputError(f"{parameter} must be a path (str or Path), not {type(value).__name__}") from None
+
+
 def environment() -> str:
     """Where code runs: `data`, which has IPython, unless MOONPOOL_ENVIRONMENT names another."""
     return os.environ.get("MOONPOOL_ENVIRONMENT") or "data"
@@ -126,18 +144,19 @@ def check_shell_approval(*, approve: bool, require: bool) -> None:
 
 
 def sandbox_network(*, sandbox: bool, config: Path | None, working_dir: Path | None) -> tuple[str, ...] | None:
-    """The domains that code may reach, None for no network; warns once that it is sandboxed. Raises ConfigError."""
+    """The domains that code may reach, None for no network; logs once that it is sandboxed. Raises ConfigError."""
     if not sandbox:
-        _warn("sandbox=False: code runs in a sandbox all the same")
+        _tell("sandbox=False: code runs in a sandbox all the same")
     if config is None:
         return None
     return allowed_domains(config, (working_dir or Path.cwd()).resolve()) or None
 
 
-def _warn(text: str) -> None:
+def _tell(text: str) -> None:
+    """At INFO: `sandbox=False` is ipybox's default, so most programs have never written it."""
     if text not in _told:
         _told.add(text)
-        _log.warning(text)
+        _log.info(text)
 
 
 def work_folders(working_dir: Path | None, images_dir: Path | None) -> tuple[Path, ...]:

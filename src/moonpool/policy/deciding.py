@@ -131,13 +131,21 @@ def settle(policy: Policy, facts: CallFacts, says: Sequence[Say]) -> Decision:
 
 
 def operators_remedy(remedy: str, server_id: str, tool_name: str, config_file: str = "") -> str:
-    """How an operator can allow the call without a question; `config_file` has its server.
+    """How an operator can allow the call without a question; `config_file` has its server. Empty: it is not known.
+
+    A server that was given or registered is in no file (no absolute path): a policy file can have a rule about it.
 
     SECURITY: names are quoted for a shell, because people paste commands. So the text must not be changed afterwards,
     and a tool called `*` is written as a pattern that matches only it, even if its server no longer lists it.
     """
-    where = f" --config {shlex.quote(config_file)}" if config_file.startswith("/") else ""
-    return remedy or f"moonpool allow {shlex.quote(f'{server_id}.{literal_glob(tool_name)}')}{where}"
+    if remedy:
+        return remedy
+    name = shlex.quote(f"{server_id}.{literal_glob(tool_name)}")
+    if not config_file:
+        return f"moonpool allow {name}"
+    if not config_file.startswith("/"):
+        return f"a policy file needs a rule that allows {name}"
+    return f"moonpool allow {name} --config {shlex.quote(config_file)}"
 
 
 def entry_remedy(rule_id: str, server_id: str, tool_name: str) -> str:

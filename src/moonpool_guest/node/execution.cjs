@@ -284,7 +284,8 @@ function whyNot(error, most) {
     if (error instanceof TooLargeError) return `${LAST} is more than ${shown(most)} bytes of JSON; ${RETURN_LESS}`;
     const { type, message } = describe(error);
     if (error instanceof NotSerializableError) return message;
-    if (typeof error?.[CALL_ERROR] === 'function') return `${LAST} is the result of a tool call that failed (${type})`;
+    const ofTool = `${error?.tool ?? 'a tool'}: ${type}`;
+    if (typeof error?.[CALL_ERROR] === 'function') return `${LAST} is the result of a tool call that failed (${ofTool})`;
     return `${LAST} cannot be made JSON (${message || type})`;
   } catch {
     return `${LAST} cannot be made JSON`;

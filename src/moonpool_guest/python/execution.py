@@ -334,7 +334,8 @@ def _attach_last(outcome: Outcome, value: object, result_bytes_max: int) -> None
         failed = _failed(error).error or {}
         tool_failed = hasattr(error, "__moonpool_error__")
         what = "is the result of a tool call that failed" if tool_failed else "cannot be made JSON"
-        why = f"{_LAST_NAME} {what} ({failed['type'] if tool_failed else failed['message'] or failed['type']})"
+        of_tool = f"{getattr(error, 'tool', 'a tool')}: {failed['type']}" if tool_failed else ""
+        why = f"{_LAST_NAME} {what} ({of_tool or failed['message'] or failed['type']})"
     outcome.remark(f"nothing is returned: {why}")
 
 

@@ -1,8 +1,8 @@
 """Pictures that code shows: `display(...)`, figures of matplotlib, and what else is a picture in a result.
 
-A picture becomes a file in `/workspace`, and a message to the host, which shows the first few to the model. One that is
-too large to be shown is made smaller where Pillow is installed; where it is not, only the file stays, and stderr says
-so.
+A picture becomes a file in `/workspace` (or where `keep_in` says), and a message to the host, which shows the first few
+to the model. One that is too large to be shown is made smaller where Pillow is installed; where it is not, only the
+file stays, and stderr says so.
 
 Nothing here imports matplotlib or IPython: what is a picture is told by its methods, and the functions of these two
 that show pictures are replaced when code, or the zygote, imports them. Pillow is imported where a picture must be made
@@ -75,12 +75,12 @@ class Pictures:
         return name
 
     def _write(self, kind: str, suffix: str, data: bytes) -> str:
-        """A new file in `/workspace`; its name. Raises OSError."""
+        """A new file in the folder of pictures; its name. Raises OSError."""
         while True:
             number = self._numbers[kind + suffix] = self._numbers.get(kind + suffix, 0) + 1
             name = f"{kind}-{number}{suffix}"
             try:
-                with open(f"{PLACES[0]}/{name}", "xb") as file:
+                with open(f"{_folder[0]}/{name}", "xb") as file:
                     file.write(data)
             except FileExistsError:
                 continue
@@ -107,6 +107,12 @@ class Pictures:
 
 
 _under_way: "list[Pictures]" = []  # at most one
+_folder = [PLACES[0]]  # where files of pictures are made
+
+
+def keep_in(folder: str) -> None:
+    """Make files of pictures in this folder from now on. ipybox's profile: `/workspace` is the user's project there."""
+    _folder[:] = [folder]
 
 
 def begin(channel: GuestChannel) -> None:

@@ -15,6 +15,7 @@ from moonpool.ipybox.options import (
     ExecutorOptions,
     check_shell_approval,
     environment,
+    given_path,
     import_folders,
     package_roots,
     work_folders,
@@ -36,8 +37,8 @@ class KernelClient:
         self,
         host: str = "localhost",
         port: int = 8888,
-        working_dir: Path | None = None,
-        images_dir: Path | None = None,
+        working_dir: Path | str | None = None,
+        images_dir: Path | str | None = None,
         ping_interval: float = 10,
         approve_shell_cmds: bool = False,
         require_shell_escape: bool = False,
@@ -54,8 +55,10 @@ class KernelClient:
         """
         check_shell_approval(approve=approve_shell_cmds, require=require_shell_escape)
         self.host, self.port = host, port
-        self.working_dir = working_dir.resolve() if working_dir is not None else None
-        self.images_dir, self._named_images_dir = images_dir or Path("images"), images_dir
+        folder = given_path(working_dir, "working_dir")
+        self.working_dir = folder.resolve() if folder is not None else None
+        self._named_images_dir = given_path(images_dir, "images_dir")
+        self.images_dir = self._named_images_dir or Path("images")
         self.ping_interval = ping_interval
         self.approve_shell_cmds, self.require_shell_escape = approve_shell_cmds, require_shell_escape
         self.tool_server_host, self.tool_server_port = tool_server_host, tool_server_port
@@ -133,11 +136,15 @@ class KernelClient:
     async def stream(self, code: str, timeout: float | None = None) -> AsyncIterator[str | ExecutionResult]:
         """Run code; yield what it prints, and last the result. Raises ExecutionError, TimeoutError."""
         gateway, kernel = self._live
-        async for item in kernel.stream(code, timeout):
-            if isinstance(item, ApprovalRequest):
-                await self._settle(item, gateway.env)
-            else:
-                yield item
+        unasked = ""
+        try:
+            async for item in kernel.stream(code, timeout):
+                if isinstance(item, ApprovalRequest):
+                    unasked = await self._settle(item, gateway.env) or unasked
+                else:
+                    yield item
+        except ExecutionError as error:  # SECURITY: said here, where no code reads it: it has paths and addresses
+            raise (ExecutionError(f"{error}\n{unasked}") if unasked else error) from None
 
     async def interrupt(self) -> None:
         """Interrupt what runs: it raises ExecutionError. The kernel lives on."""
@@ -153,17 +160,21 @@ class KernelClient:
         del drain_timeout, settle_delay
         await self.interrupt()
 
-    async def _settle(self, asked: ApprovalRequest, env: Mapping[str, str]) -> None:
+    async def _settle(self, asked: ApprovalRequest, env: Mapping[str, str]) -> str:
+        """Have it answered; why nobody accepted it, if a tool server said so."""
         host, port = self.tool_server_host, self.tool_server_port
         if asked.server_name != shell_server.NAME:
             host, port = env.get("TOOL_SERVER_HOST", "localhost"), int(env.get("TOOL_SERVER_PORT", "8900"))
         try:
             await ApprovalRequestor(asked.server_name, host, port).request(asked.tool_name, asked.tool_args)
         except ToolRunnerError as error:
-            _log.warning("%s.%s: %s", asked.server_name, asked.tool_name, error)
+            why = f"{asked.server_name}.{asked.tool_name}: {error}"
+            _log.warning("%s", why)
             await asked.reject()
-        else:  # SECURITY: what policy keeps for a person is refused
-            await (asked.reject() if asked.human_only else asked.accept())
+            return why
+        # SECURITY: what policy keeps for a person is refused
+        await (asked.reject() if asked.human_only else asked.accept())
+        return ""
 
     @property
     def _live(self) -> tuple[KernelGateway, KernelSession]:

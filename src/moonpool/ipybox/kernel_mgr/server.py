@@ -7,7 +7,7 @@ import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from moonpool.ipybox.options import sandbox_network
+from moonpool.ipybox.options import given_path, sandbox_network
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,17 +25,18 @@ class KernelGateway:
         self,
         host: str = "localhost",
         port: int = 8888,
-        working_dir: Path | None = None,
+        working_dir: Path | str | None = None,
         sandbox: bool = False,
-        sandbox_config: Path | None = None,
+        sandbox_config: Path | str | None = None,
         log_level: str = "INFO",
         log_to_stderr: bool = False,
         env: dict[str, str] | None = None,
     ) -> None:
         """`env` are the variables of its kernels; they inherit none. They are in a sandbox, asked for or not."""
         self.host, self.port = host, port
-        self.working_dir = working_dir.resolve() if working_dir is not None else None
-        self.sandbox, self.sandbox_config = sandbox, sandbox_config
+        folder = given_path(working_dir, "working_dir")
+        self.working_dir = folder.resolve() if folder is not None else None
+        self.sandbox, self.sandbox_config = sandbox, given_path(sandbox_config, "sandbox_config")
         self.log_level, self.log_to_stderr = log_level, log_to_stderr
         self.env = env or {}
         self.network: tuple[str, ...] | None = None  # domains that its kernels may reach

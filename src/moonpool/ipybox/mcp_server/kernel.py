@@ -88,14 +88,17 @@ class Kernel:
         await self._session.close()
 
     async def _prepare(self) -> Envelope | None:
-        """A new kernel's variables, and imports from where it works. Returns the outcome only if it failed.
+        """A new kernel's variables, imports, and pictures outside the project. Returns the outcome only if it failed.
 
         Raises InputError when the folder of packages is gone and cannot be made.
         """
         if self._prepared:
             return None
         await asyncio.to_thread(self._workspace.make_packages)
-        code = f"__import__('os').environ.update({self._variables!r})\n__import__('sys').path[2:2] = ['']"
+        code = (
+            f"__import__('os').environ.update({self._variables!r})\n__import__('sys').path[2:2] = ['']\n"
+            "__import__('moonpool_guest.python', fromlist=['pictures']).pictures.keep_in('/tmp')"
+        )
         envelope = await interruptible(self._session, CodeRequest(code=code.encode()), at_once=False)
         if envelope.error is not None:
             failed = CellText(text=f"{envelope.error.type}: {envelope.error.message}", failed=True)

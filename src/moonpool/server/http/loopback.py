@@ -75,7 +75,7 @@ class Listener:
         except OSError as error:
             self.socket.close()
             why = error.strerror or error
-            remedy = f"choose another port, or {LoopbackAddress(address.host, 0).netloc} for one that is free"
+            remedy = f"choose another port, or port 0 for one that is free ({LoopbackAddress(address.host, 0).netloc})"
             raise ListenError(f"{address.netloc} cannot be listened at: {why}; {remedy}") from None
         self.socket.setblocking(False)
         self.address = LoopbackAddress(address.host, self.socket.getsockname()[1])
