@@ -117,7 +117,7 @@ async def main(top):
     async with moonpool.session(workspace=top) as s:
         await s.run("1")
         subprocess.run(["mount", "-t", "tmpfs", "tmpfs", f"{top}/later"], check=True)
-        open(f"{top}/later/secret", "w").close()
+        open(f"{top}/later/secret", "wb").close()
         print((await s.run("__import__('os').listdir('later')")).check().data)
 
 asyncio.run(main(sys.argv[1]))
