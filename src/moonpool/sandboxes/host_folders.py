@@ -112,6 +112,11 @@ def attached(
     return HostFolders(tuple(shown), is_workspace)
 
 
+def code_may_write_somewhere() -> bool:
+    """Whether this process has attached any folder for writing."""
+    return bool(_written)
+
+
 def code_may_write(path: Path, work: Iterable[Path] = ()) -> bool:
     """Whether a folder that this process has attached for writing, now or before, or one of `work` holds `path`."""
     return any(path.is_relative_to(folder) for folder in (*_written, *(one.resolve() for one in work)))

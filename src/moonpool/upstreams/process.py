@@ -29,7 +29,7 @@ import anyio.to_thread
 from moonpool.configuration.expansion import conceal
 from moonpool.core.phrases import said
 from moonpool.net.message_limits import RESULT_BYTES_MAX
-from moonpool.sandboxes.host_folders import code_may_write
+from moonpool.sandboxes.host_folders import code_may_write, code_may_write_somewhere
 from moonpool.upstreams.base import UpstreamStartError
 from moonpool.upstreams.line_buffer import ArrivedLines
 
@@ -266,6 +266,8 @@ async def _directory(config: ServerConfig) -> str | None:
     """
     if config.cwd is not None or config.folder:
         return config.cwd
+    if not code_may_write_somewhere():
+        return None
     try:
         return "/" if code_may_write(await asyncio.to_thread(Path.cwd)) else None
     except FileNotFoundError:
