@@ -36,12 +36,12 @@ def _descriptors(pid: int, known: "list[int]") -> "list[str]":
 
 
 def processes(known: "set[int]") -> "list[tuple[int, str]]":
-    """Pids and names of live processes of the sandbox that are not `known`."""
+    """Pids and names of live processes of the sandbox that are not `known`, also of those whose first thread ended."""
     found: list[tuple[int, str]] = []
     for name in os.listdir("/proc"):
         if name.isdigit() and int(name) not in known:
             with suppress(OSError), open(f"/proc/{name}/stat", "rb") as file:
                 head, _, rest = file.read().rpartition(b")")
-                if rest.split()[0] != b"Z":
+                if rest.split()[0] != b"Z" or len(os.listdir(f"/proc/{name}/task")) > 1:
                     found.append((int(name), head.partition(b"(")[2].decode(errors="replace")))
     return found

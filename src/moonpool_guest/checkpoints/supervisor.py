@@ -45,7 +45,8 @@ class Supervisor:
         self._asked: int | None = None  # the checkpoint whose twin is awaited
         self._restoring: tuple[int, int] | None = None  # checkpoint and order
         self._ended: set[int] = set()  # twins that somebody else has ended
-        self._dying: set[int] = set()  # whom we have killed
+        self._killed: set[int] = set()  # by us, and not yet reaped
+        self._dying: set[int] = set()  # of these, whom nobody waits for
         self._fallen: int | None = None  # the kernel in use has ended by itself, with this status
         self._has_fallen = False  # and no other is in use yet
         self._poll = select.poll()
@@ -119,8 +120,9 @@ class Supervisor:
                 twin = next((number for number, (its, _) in self._twins.items() if its == pid), None)
                 if twin is not None:
                     self._ended.add(pid)
-                if pid not in self._dying and self._is_awaited(twin):
+                if pid not in self._killed and self._is_awaited(twin):
                     self._give_up()
+                self._killed.discard(pid)
                 self._dying.discard(pid)
 
     def _is_awaited(self, twin: "int | None") -> bool:
@@ -223,6 +225,7 @@ class Supervisor:
         if pid > 1 and pid not in self._ended:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+                self._killed.add(pid)
                 self._dying.add(pid)
 
     # --- going back
