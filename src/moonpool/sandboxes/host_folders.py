@@ -173,8 +173,8 @@ def _homes() -> set[Path]:
     homes: set[Path] = set()
     try:
         lines = Path("/etc/passwd").read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
-        return homes
+    except OSError as error:
+        raise FolderError(f"no folder can be attached: the homes of this machine are unknown ({error})") from None
     for fields in (line.split(":") for line in lines):
         if len(fields) > 6 and fields[2].isdigit() and (int(fields[2]) == 0 or 1000 <= int(fields[2]) < 60_000):
             homes.add(Path(fields[5]))

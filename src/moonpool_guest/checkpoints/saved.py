@@ -250,7 +250,9 @@ class SavedFiles:
         fd = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
         try:
             if kept.store is not None:
-                _copy(kept.store.fd, kept.at, fd, kept.size)  # over what is there: emptied first, it took a third longer
+                _copy(
+                    kept.store.fd, kept.at, fd, kept.size
+                )  # over what is there: emptied first, it took a third longer
             os.ftruncate(fd, kept.size)
             os.fchmod(fd, stat.S_IMODE(kept.mode))
             os.utime(fd, ns=(kept.mtime_ns, kept.mtime_ns))
