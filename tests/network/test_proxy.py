@@ -12,7 +12,7 @@ import pytest
 from moonpool.core.audit import JournalError
 from moonpool.network.connections import NetworkLimits, Places
 from moonpool.network.rules import HeaderCredential, NetworkRules, parse_domain
-from network.stand_ins import PUBLIC, Internet, Proxied, client_hello, echo, proxied
+from network.stand_ins import PUBLIC, SERVER_HELLO, Internet, Proxied, client_hello, echo, proxied
 from waiting import until
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ async def _tunnel(proxy: Proxied, hello: bytes = HELLO) -> tuple[StreamReader, S
     writer.write(CONNECT)
     assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
     writer.write(hello)
-    assert await reader.readexactly(len(hello)) == hello
+    assert await reader.readexactly(len(SERVER_HELLO) + len(hello)) == SERVER_HELLO + hello
     return reader, writer
 
 
@@ -45,7 +45,8 @@ async def test_a_tunnel_carries_bytes_both_ways_and_is_on_record_twice() -> None
         began, ended = proxy.records
         assert (began.outcome, began.host, began.port) == ("open", "example.com", 443)
         assert (ended.outcome, ended.address, ended.connection_id) == ("done", PUBLIC, began.connection_id)
-        assert (ended.bytes_up, ended.bytes_down) == (300_000 + len(HELLO), 300_000 + len(HELLO))
+        sent = 300_000 + len(HELLO)
+        assert (ended.bytes_up, ended.bytes_down) == (sent, sent + len(SERVER_HELLO))
 
 
 async def _rest(reader: StreamReader) -> bytes:

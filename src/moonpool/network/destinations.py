@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import ipaddress
 import socket
 import threading
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
 from moonpool.core.errors import STARVED
@@ -20,6 +21,14 @@ from moonpool.network.connections import Outcome, RefusedError
 
 _CONNECT_S: Final = 10.0
 _ADDRESSES_TRIED_MAX: Final = 4
+_ADDRESS_S: Final = 2.5  # for each, where others follow
+_SESSION_THREADS_MAX: Final = 8
+_NO_WAY_THERE: Final = frozenset(
+    {
+        *(errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL),  # a Linux kernel without IPv6, or with none switched on
+        *(errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES, errno.EINVAL),  # no route, or one that refuses
+    }
+)
 _REFUSED_V4: Final = tuple(
     map(
         ipaddress.IPv4Network,
@@ -75,18 +84,32 @@ class Resolver:
     shares are not for that, and none of these keeps the process from ending.
     """
 
-    def __init__(self, *, threads_max: int = 32) -> None:
-        self._threads_max, self._threads = threads_max, 0
+    def __init__(self, *, threads_max: int = 32, shared: Resolver | None = None) -> None:
+        """Its threads are of those that `shared` may have, too."""
+        self._threads_max, self._threads, self._shared = threads_max, 0, shared
+
+    def for_session(self) -> Resolver:
+        """One for one session, which takes a part of the threads at most."""
+        return Resolver(threads_max=_SESSION_THREADS_MAX, shared=self)
+
+    @property
+    def _is_full(self) -> bool:
+        return self._threads >= self._threads_max or (self._shared is not None and self._shared._is_full)
+
+    def _count(self, change: int) -> None:
+        self._threads += change
+        if self._shared is not None:
+            self._shared._count(change)
 
     async def __call__(self, host: str, port: int) -> list[str]:
         """The addresses of a name. Raises OSError, RefusedError."""
-        if self._threads >= self._threads_max:
+        if self._is_full:
             raise RefusedError(503, Outcome.TOO_MANY, "too many names are being resolved; try again later")
         loop = asyncio.get_running_loop()
         found: asyncio.Future[list[str]] = loop.create_future()
 
         def settle(answer: list[str] | OSError) -> None:
-            self._threads -= 1
+            self._count(-1)  # not when whoever asked has gone: the thread still waits
             if found.done():
                 return
             if isinstance(answer, OSError):
@@ -104,11 +127,11 @@ class Resolver:
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
                 loop.call_soon_threadsafe(settle, answer)
 
-        self._threads += 1
+        self._count(1)
         try:
             threading.Thread(target=look_up, name="moonpool resolve", daemon=True).start()
         except RuntimeError:
-            self._threads -= 1
+            self._count(-1)
             raise OSError(STARVED) from None
         return await found
 
@@ -124,6 +147,10 @@ class Destinations:
 
     resolve: Resolve = field(default_factory=Resolver)
     dial: Dial = dial
+
+    def for_session(self) -> Destinations:
+        """These for one session, which holds up no other one with names that nobody answers."""
+        return replace(self, resolve=self.resolve.for_session()) if isinstance(self.resolve, Resolver) else self
 
     async def connect(
         self, host: str, port: int, *, allow_private: bool = False
@@ -144,7 +171,17 @@ class Destinations:
             found = await self.resolve(host, port)
         except OSError:
             raise RefusedError(502, Outcome.UNREACHABLE, f"the name {host} cannot be resolved") from None
-        kept = [one for one in found if (allow_private and not _is_metadata(one)) or _may_be_dialled(one)]
+        kept: list[str] = []
+        unknown: OSError | None = None
+        for one in found:
+            try:
+                if (allow_private and not _is_metadata(one)) or _may_be_dialled(one):
+                    kept.append(one)
+            except OSError as error:
+                unknown = error
+        if not kept and unknown is not None:
+            why = f"{host} was not dialled: {unknown.strerror or unknown}"
+            raise RefusedError(503, Outcome.FAILED, why, address=found[0])
         if not kept:
             why = f"{host} leads to {found[0] if found else 'no address'}, which is not on the public internet"
             raise RefusedError(403, Outcome.ADDRESS_REFUSED, why, address=found[0] if found else "")
@@ -154,8 +191,10 @@ class Destinations:
         self, host: str, port: int, addresses: list[str]
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, str]:
         for address in addresses:
-            with contextlib.suppress(OSError):
-                reader, writer = await self.dial(address, port)
+            within_s = None if address == addresses[-1] else _ADDRESS_S
+            with contextlib.suppress(OSError):  # TimeoutError, too
+                async with asyncio.timeout(within_s):
+                    reader, writer = await self.dial(address, port)
                 return reader, writer, address
         raise RefusedError(502, Outcome.UNREACHABLE, f"{host} cannot be reached on port {port}", address=addresses[0])
 
@@ -186,12 +225,14 @@ def _carried(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddres
 def _is_own(address: str) -> bool:
     """Whether an address is this machine's, whatever network it is of: then its source address is the same.
 
-    Nothing is sent: a datagram socket that is connected only looks up the route.
+    Nothing is sent: a datagram socket that is connected only looks up the route. Raises OSError where that is not known.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((address, 9))
             return probe.getsockname()[0] == address
-        except OSError:
-            return False  # no route: dialling will say so
+    except OSError as error:
+        if error.errno in _NO_WAY_THERE:
+            return False  # dialling will say so
+        raise
