@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, LimitKind, SandboxStartError, Stream
 from moonpool.sandboxes.cgroups import LimitGroups
-from moonpool.sandboxes.folder_binding import BoundFolders, bind_folders, refuse_overlap
+from moonpool.sandboxes.folder_binding import ATTACHING, BoundFolders, bind_folders, refuse_overlap
 from moonpool.sandboxes.folder_copies import FolderCopies, IdMapProbe
 from moonpool.sandboxes.folder_space import SpaceWatch
 from moonpool.sandboxes.host_folders import NO_NEWS
@@ -257,7 +257,7 @@ class BubblewrapBackend:
         if (folders := spec.folders) is None:
             return BoundFolders()
         refuse_overlap(folders, spec.image)
-        with step("folder"):
+        with step(ATTACHING):
             if copies is None:
                 return bind_folders(folders, theirs, None, None)
             return await in_thread(lambda: bind_folders(folders, theirs, self._folder / "shown", copies))
