@@ -80,7 +80,7 @@ async def test_of_mixed_addresses_only_the_public_ones_are_dialled() -> None:
 
 async def test_an_address_that_does_not_answer_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
     class Silent(Net):
-        async def dial(self, address: str, port: int) -> tuple[StreamReader, StreamWriter]:
+        async def dial(self, address: str, _port: int) -> tuple[StreamReader, StreamWriter]:
             self.dialled.append(address)
             if len(self.dialled) == 1:
                 await asyncio.Event().wait()

@@ -153,8 +153,8 @@ def test_what_is_sent_at_once_with_the_first_hello_is_compared_when_the_server_a
 
 def test_a_third_hello_is_compared_too() -> None:
     passed = bytearray()
+    sent = [record(GOOD), RETRY + CCS, CCS + record(GOOD), CCS + RETRY, record(EVIL)]
     with pytest.raises(ServerNameError, match=r"TLS for evil\.com"):
-        sent = [record(GOOD), RETRY + CCS, CCS + record(GOOD), CCS + RETRY, record(EVIL)]
         feed(ServerNameCheck(HOST), sent, 20_000, passed)
     assert bytes(passed) == record(GOOD) + CCS + record(GOOD)
 
@@ -187,12 +187,16 @@ FINISHED_1_2 = record(b"\x01\x99" + bytes(38))  # encrypted, and by chance it be
             id="TLS 1.2",
         ),
         pytest.param(
-            client_hello(), [RETRY + CCS, CCS + client_hello(), SERVED, CCS + ENCRYPTED], id="a second hello for the host"
+            client_hello(),
+            [RETRY + CCS, CCS + client_hello(), SERVED, CCS + ENCRYPTED],
+            id="a second hello for the host",
         ),
         pytest.param(record(GOOD), [SERVED + CCS, CCS + FINISHED_1_2 + ENCRYPTED], id="resumed TLS 1.2"),
         pytest.param(record(GOOD), [cut(SERVED[5:], 7), ENCRYPTED], id="the answer in fragments"),
         pytest.param(cut(GOOD, 7), [RETRY, record(b"\x02\x28", 21)], id="fragments, and an alert"),
-        pytest.param(record(hello((0xFE0D, b"grease"), sni(HOST.encode()))), [SERVED, ENCRYPTED], id="ECH for the host"),
+        pytest.param(
+            record(hello((0xFE0D, b"grease"), sni(HOST.encode()))), [SERVED, ENCRYPTED], id="ECH for the host"
+        ),
     ],
 )
 def test_a_tunnel_to_its_host_passes_unchanged(hello: bytes, more: Sequence[bytes]) -> None:

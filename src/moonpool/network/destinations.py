@@ -93,23 +93,25 @@ class Resolver:
         return Resolver(threads_max=_SESSION_THREADS_MAX, shared=self)
 
     @property
-    def _is_full(self) -> bool:
-        return self._threads >= self._threads_max or (self._shared is not None and self._shared._is_full)
+    def is_full(self) -> bool:
+        """Whether no more threads may be started now."""
+        return self._threads >= self._threads_max or (self._shared is not None and self._shared.is_full)
 
-    def _count(self, change: int) -> None:
+    def count(self, change: int) -> None:
+        """So many threads more, or fewer."""
         self._threads += change
         if self._shared is not None:
-            self._shared._count(change)
+            self._shared.count(change)
 
     async def __call__(self, host: str, port: int) -> list[str]:
         """The addresses of a name. Raises OSError, RefusedError."""
-        if self._is_full:
+        if self.is_full:
             raise RefusedError(503, Outcome.TOO_MANY, "too many names are being resolved; try again later")
         loop = asyncio.get_running_loop()
         found: asyncio.Future[list[str]] = loop.create_future()
 
         def settle(answer: list[str] | OSError) -> None:
-            self._count(-1)  # not when whoever asked has gone: the thread still waits
+            self.count(-1)  # not when whoever asked has gone: the thread still waits
             if found.done():
                 return
             if isinstance(answer, OSError):
@@ -127,11 +129,11 @@ class Resolver:
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
                 loop.call_soon_threadsafe(settle, answer)
 
-        self._count(1)
+        self.count(1)
         try:
             threading.Thread(target=look_up, name="moonpool resolve", daemon=True).start()
         except RuntimeError:
-            self._count(-1)
+            self.count(-1)
             raise OSError(STARVED) from None
         return await found
 
@@ -225,7 +227,7 @@ def _carried(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddres
 def _is_own(address: str) -> bool:
     """Whether an address is this machine's, whatever network it is of: then its source address is the same.
 
-    Nothing is sent: a datagram socket that is connected only looks up the route. Raises OSError where that is not known.
+    Nothing is sent: a datagram socket that is connected only looks up the route. Raises OSError if that is not known.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
     try:

@@ -107,7 +107,7 @@ class ServerNameCheck:
                     break
                 if len(self._message) > HELLO_BYTES_MAX:
                     raise ServerNameError
-        random = self._message[_RANDOM]
+        random = bytes(self._message[_RANDOM])
         self._over = self._message[0] == _SERVER_HELLO and len(random) == len(_RETRY) and random != _RETRY
         self._awaits_hello = not self._over
         self._message.clear()
