@@ -18,7 +18,8 @@ import pytest
 from moonpool.core.audit import JournalError
 from moonpool.core.errors import ConfigError
 from moonpool.engine.network import ConnectionRecorder
-from moonpool.network.connections import NetworkLimits
+from moonpool.network.connections import Connection, NetworkLimits
+from moonpool.network.relay import Allowance, Meter
 from moonpool.network.rules import HeaderCredential, NetworkRules, parse_domain
 from network.stand_ins import PUBLIC, SERVER_HELLO, Internet, Proxied, client_hello, echo, proxied
 from network.tls_hosts import signer
@@ -27,8 +28,6 @@ from waiting import until
 if TYPE_CHECKING:
     from asyncio import StreamReader, StreamWriter
     from pathlib import Path
-
-    from moonpool.network.connections import Connection
 
 pytestmark = pytest.mark.anyio
 
@@ -341,3 +340,58 @@ async def test_a_plain_request_may_come_in_pieces_through_a_tunnel() -> None:
                 await asyncio.sleep(0)
         assert b" 204 Fine" in await reader.read(-1)
         writer.close()
+
+
+PUT = b"PUT http://example.com/ HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n"
+
+
+async def test_an_answer_before_the_end_of_a_plain_request_reaches_the_code() -> None:
+    async def impatient(reader: StreamReader, writer: StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\nConnection: close\r\n\r\nbig")
+
+    async with proxied(Internet(impatient), "example.com") as proxy:
+        reader, writer = await proxy.connect()
+        writer.write(PUT % 30_000_000 + bytes(8_000_000))
+        answer = await reader.readuntil(b"big")
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        writer.close()
+        assert (await _ended(proxy))[0].outcome == "done"
+
+
+async def test_a_server_that_breaks_a_plain_answer_off_is_failed_with_a_reason() -> None:
+    async def serve(reader: StreamReader, writer: StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\n\r\npart")
+        await writer.drain()
+        await goes_on.wait()
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        writer.transport.abort()
+
+    goes_on = asyncio.Event()
+    async with proxied(Internet(serve), "example.com") as proxy:
+        reader, writer = await proxy.connect()
+        writer.write(b"GET http://example.com/ HTTP/1.0\r\n\r\n")  # so that the answer ends with the connection
+        await reader.readuntil(b"part")
+        goes_on.set()
+        with pytest.raises(ConnectionResetError):
+            await reader.read(-1)
+        writer.close()
+        (ended,) = await _ended(proxy)
+        assert (ended.outcome, ended.reason) == ("failed", "the server broke the connection off")
+
+
+async def test_an_upload_may_take_longer_than_the_first_byte_of_its_answer() -> None:
+    class Deadline(asyncio.Timeout):
+        def reschedule(self, when: float | None) -> None:
+            until_when.append(when or 0.0)
+
+    until_when: list[float] = []
+    limits = NetworkLimits(first_byte_s=60, idle_s=300)
+    meter = Meter(Connection(), Allowance(100), limits, Deadline(None), lambda _: None)
+    for count in (1, 2):
+        meter.up(1)
+        assert len(until_when) == 1 + count  # it waits anew
+    assert until_when == sorted(until_when)
+    meter.down(1)
+    assert until_when[-1] - until_when[-2] >= limits.idle_s - limits.first_byte_s

@@ -213,7 +213,7 @@ ANSWERS = {
     b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n": (200, b"abc"),
     b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 3\r\n\r\nabc": (502, None),
     b"HTTP/1.1 200 OK\r\nX: a\rSet-Cookie: b\r\n\r\n": (502, None),
-    b"HTTP/1.1 200 OK\r\nX: " + b"a" * 20_000 + b"\r\n\r\n": (502, None),
+    b"HTTP/1.1 200 OK\r\nX: " + b"a" * 66_000 + b"\r\n\r\n": (502, None),
     b"HTTP/1.1 20 OK\r\n\r\n": (502, None),
     b"SSH-2.0-OpenSSH\r\n\r\n\r\n": (502, None),
     b"HTTP/1.1 103 Early\r\nLink: </a>\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nabHTTP/1.1 200 Two\r\n\r\n": (

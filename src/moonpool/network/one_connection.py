@@ -21,10 +21,13 @@ from moonpool.core.audit import JournalError
 from moonpool.core.errors import MoonpoolError
 from moonpool.network.code_client import CodeClient, ending
 from moonpool.network.connections import Connection, Outcome, RefusedError
-from moonpool.network.plain_http import HttpSide, check_framing, forward_request
+from moonpool.network.http_side import GONE, CountedSocket, HttpSide
+from moonpool.network.passed_on import check_framing
+from moonpool.network.plain_http import forward_request
 from moonpool.network.relay import Meter, break_off, relay
 from moonpool.network.request_target import plain_authority, plain_target, tunnel_target, tunnelled_target
 from moonpool.network.rules import address_literal
+from moonpool.network.session_network import ForwardSpec
 from moonpool.network.sni import ServerAnswerError, ServerNameCheck, ServerNameError
 
 if TYPE_CHECKING:
@@ -94,7 +97,7 @@ class ServedConnection:
                     connection.address = connection.address or refusal.address
                     if not await client.refuse(refusal):
                         break_off(client.streams[1])
-        except (OSError, h11.ProtocolError):
+        except (*GONE, h11.ProtocolError):
             connection.outcome = Outcome.FAILED
         except Exception:
             connection.outcome = Outcome.FAILED
@@ -181,21 +184,28 @@ class ServedConnection:
             raise RefusedError(502, Outcome.FAILED, f"{host}:{port}: {error}") from None
 
     async def _end_tls(self, client: CodeClient, credential: HeaderCredential, meter: Meter) -> Outcome:
-        where = self._connection.host, self._connection.port
+        host, port = self._connection.host, self._connection.port
         if self._network.forward is None:
-            raise RefusedError(501, Outcome.FAILED, f"{where[0]} has a credential, and nothing here can add it")
+            raise RefusedError(501, Outcome.FAILED, f"{host} has a credential, and nothing here can add it")
 
-        async def connect(host: str, port: int) -> Dialled:
-            """SECURITY: to what was allowed with this credential, and to nothing else."""
-            if (host, port) != where:
-                raise RefusedError(403, Outcome.NOT_ALLOWED, f"{host}:{port} is not what was asked for")
+        async def connect() -> Dialled:
             return await self._dialled(self._allowing_rule())
 
         with self._checked_name() as check:
             if await client.tunnelled(self._network.limits.header_s) is not None:
-                raise _https_only(where[0])
+                raise _https_only(host)
             first, _ = await client.hello(check, self._network.limits.header_s)
-        return await self._network.forward(client.streams, first, where, credential, connect, meter)
+        return await self._network.forward(
+            ForwardSpec(
+                client=client.streams,
+                first=first,
+                host=host,
+                port=port,
+                credential=credential,
+                connect=connect,
+                meter=meter,
+            )
+        )
 
     async def _pass_request(
         self, client: CodeClient, request: h11.Request, target: bytes, rule: DomainRule, meter: Meter
@@ -212,7 +222,10 @@ class ServedConnection:
     ) -> None:
         check_framing(request)
         authority = plain_authority(self._connection.host, self._connection.port)
-        await forward_request(client.side, request, target, authority, HttpSide(h11.CLIENT, *server), meter)
+        side = HttpSide(h11.CLIENT, CountedSocket(*server, count=meter.down))
+        await forward_request(client.side, request, target, authority, side, meter)
+        if client.side.http.their_state is not h11.DONE:
+            await client.drain()
 
 
 def _https_only(host: str) -> RefusedError:
