@@ -113,7 +113,7 @@ class CodeClient:
         Returns False where it cannot be said any more.
         """
         is_said = False
-        with contextlib.suppress(*GONE):  # TimeoutError, too
+        with contextlib.suppress(*GONE, RuntimeError):  # TimeoutError, too; RuntimeError: its half was closed before
             async with asyncio.timeout(_DRAIN_S):
                 is_said = await self.side.refuse(error)
             if not is_said and self._speaks_tls and error.outcome is Outcome.WRONG_NAME:

@@ -22,7 +22,7 @@ from moonpool.network.connections import Outcome, RefusedError
 _CONNECT_S: Final = 10.0
 _ADDRESSES_TRIED_MAX: Final = 4
 _ADDRESS_S: Final = 2.5  # for each, where others follow
-_SESSION_THREADS_MAX: Final = 8
+_SESSION_NAMES_MAX: Final = 8
 _NO_WAY_THERE: Final = frozenset(
     {
         *(errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL),  # a Linux kernel without IPv6, or with none switched on
@@ -84,39 +84,23 @@ class Resolver:
     shares are not for that, and none of these keeps the process from ending.
     """
 
-    def __init__(self, *, threads_max: int = 32, shared: Resolver | None = None) -> None:
-        """Its threads are of those that `shared` may have, too."""
-        self._threads_max, self._threads, self._shared = threads_max, 0, shared
-
-    def for_session(self) -> Resolver:
-        """One for one session, which takes a part of the threads at most."""
-        return Resolver(threads_max=_SESSION_THREADS_MAX, shared=self)
-
-    @property
-    def is_full(self) -> bool:
-        """Whether no more threads may be started now."""
-        return self._threads >= self._threads_max or (self._shared is not None and self._shared.is_full)
-
-    def count(self, change: int) -> None:
-        """So many threads more, or fewer."""
-        self._threads += change
-        if self._shared is not None:
-            self._shared.count(change)
+    def __init__(self, *, threads_max: int = 32) -> None:
+        self._threads_max, self._threads = threads_max, 0
 
     async def __call__(self, host: str, port: int) -> list[str]:
         """The addresses of a name. Raises OSError, RefusedError."""
-        if self.is_full:
+        return _found(await self.begin(host, port))
+
+    def begin(self, host: str, port: int) -> asyncio.Future[list[str] | OSError]:
+        """Its addresses, or why there are none, once the thread that asks has ended. Raises OSError, RefusedError."""
+        if self._threads >= self._threads_max:
             raise RefusedError(503, Outcome.TOO_MANY, "too many names are being resolved; try again later")
         loop = asyncio.get_running_loop()
-        found: asyncio.Future[list[str]] = loop.create_future()
+        found: asyncio.Future[list[str] | OSError] = loop.create_future()
 
         def settle(answer: list[str] | OSError) -> None:
-            self.count(-1)  # not when whoever asked has gone: the thread still waits
-            if found.done():
-                return
-            if isinstance(answer, OSError):
-                found.set_exception(answer)
-            else:
+            self._threads -= 1
+            if not found.done():
                 found.set_result(answer)
 
         def look_up() -> None:
@@ -129,13 +113,41 @@ class Resolver:
             with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
                 loop.call_soon_threadsafe(settle, answer)
 
-        self.count(1)
+        self._threads += 1
         try:
             threading.Thread(target=look_up, name="moonpool resolve", daemon=True).start()
         except RuntimeError:
-            self.count(-1)
+            self._threads -= 1
             raise OSError(STARVED) from None
-        return await found
+        return found
+
+
+class SessionResolver:
+    """Resolves the names of one session, a few at once; further ones wait.
+
+    SECURITY: without it one session would take all threads of the process. A place is free when its thread has ended,
+    not when whoever asked has gone.
+    """
+
+    def __init__(self, shared: Resolver) -> None:
+        self._shared, self._places = shared, asyncio.Semaphore(_SESSION_NAMES_MAX)
+
+    async def __call__(self, host: str, port: int) -> list[str]:
+        """The addresses of a name. Raises OSError, RefusedError."""
+        await self._places.acquire()
+        try:
+            found = self._shared.begin(host, port)
+        except (OSError, RefusedError):
+            self._places.release()
+            raise
+        found.add_done_callback(lambda _: self._places.release())
+        return _found(await asyncio.shield(found))
+
+
+def _found(answer: list[str] | OSError) -> list[str]:
+    if isinstance(answer, OSError):
+        raise answer
+    return answer
 
 
 async def dial(address: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -152,7 +164,7 @@ class Destinations:
 
     def for_session(self) -> Destinations:
         """These for one session, which holds up no other one with names that nobody answers."""
-        return replace(self, resolve=self.resolve.for_session()) if isinstance(self.resolve, Resolver) else self
+        return replace(self, resolve=SessionResolver(self.resolve)) if isinstance(self.resolve, Resolver) else self
 
     async def connect(
         self, host: str, port: int, *, allow_private: bool = False

@@ -50,6 +50,7 @@ class ServedConnection:
         self._network, self._accepted = network, accepted
         self._connection = Connection(origin=network.origin)
         self._rule: DomainRule | None = None  # that allowed it
+        self._ends_by = ""
         self._counts = True
         self._has_place = False
         network.connections += 1
@@ -65,7 +66,7 @@ class ServedConnection:
 
     def ends_by(self, reason: str) -> None:
         """It is about to be cancelled, for this reason."""
-        self._connection.reason = self._connection.reason or reason
+        self._ends_by = self._ends_by or reason
 
     def give_up(self) -> None:
         """It has ended, perhaps before it began to be served."""
@@ -104,6 +105,8 @@ class ServedConnection:
             raise
         finally:
             connection.seconds = time.monotonic() - began
+            if connection.outcome is Outcome.CLOSED:
+                connection.reason = self._ends_by
             await _finish(self._network.record(connection))
 
     async def _answer(self, client: CodeClient) -> Outcome:
