@@ -13,12 +13,17 @@ import struct
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import h11
 import pytest
+from anyio import BrokenResourceError
+from anyio.abc import ByteStream
 
 from moonpool.core.audit import JournalError
 from moonpool.core.errors import ConfigError
 from moonpool.engine.network import ConnectionRecorder
 from moonpool.network.connections import Connection, NetworkLimits
+from moonpool.network.http_side import HttpSide
+from moonpool.network.plain_http import forward_request
 from moonpool.network.relay import Allowance, Meter
 from moonpool.network.rules import HeaderCredential, NetworkRules, parse_domain
 from network.stand_ins import PUBLIC, SERVER_HELLO, Internet, Proxied, client_hello, echo, proxied
@@ -349,14 +354,66 @@ async def test_an_answer_before_the_end_of_a_plain_request_reaches_the_code() ->
     async def impatient(reader: StreamReader, writer: StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         writer.write(b"HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\nConnection: close\r\n\r\nbig")
+        await asyncio.Event().wait()  # it reads no more
 
     async with proxied(Internet(impatient), "example.com") as proxy:
         reader, writer = await proxy.connect()
-        writer.write(PUT % 30_000_000 + bytes(8_000_000))
-        answer = await reader.readuntil(b"big")
+        writer.write(PUT % 30_000_000 + bytes(16_000_000))
+        answer = await reader.read(-1)
         assert answer.startswith(b"HTTP/1.1 413 ")
+        assert answer.endswith(b"big")
         writer.close()
         assert (await _ended(proxy))[0].outcome == "done"
+
+
+class Refusing(ByteStream):
+    """A server that takes nothing more after the head of a request, and has answered."""
+
+    def __init__(self) -> None:
+        self.broken = asyncio.Event()
+        self.received = b""
+
+    async def send(self, item: bytes) -> None:
+        if self.received:
+            self.broken.set()
+            raise BrokenResourceError
+        self.received += item
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        await self.broken.wait()
+        for _ in range(10):  # its answer arrives later
+            await asyncio.sleep(0)
+        return b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n"[:max_bytes]
+
+    async def send_eof(self) -> None: ...
+    async def aclose(self) -> None: ...
+
+
+class Sent(ByteStream):
+    """A client that has sent all this."""
+
+    def __init__(self, sent: bytes) -> None:
+        self._rest, self.answer = sent, b""
+
+    async def send(self, item: bytes) -> None:
+        self.answer += item
+
+    async def receive(self, max_bytes: int = 65536) -> bytes:
+        given, self._rest = self._rest[:max_bytes], self._rest[max_bytes:]
+        return given
+
+    async def send_eof(self) -> None: ...
+    async def aclose(self) -> None: ...
+
+
+async def test_what_a_server_does_not_take_any_more_leaves_its_answer() -> None:
+    stream = Sent(PUT % 300_000 + bytes(200_000))
+    client, server = HttpSide(h11.SERVER, stream), HttpSide(h11.CLIENT, Refusing())
+    request = await client.next_event()
+    async with asyncio.timeout(20) as deadline:
+        meter = Meter(Connection(), Allowance(1_000_000), NetworkLimits(first_byte_s=20), deadline, lambda _: None)
+        await forward_request(client, request, b"/", b"example.com", server, meter)
+    assert stream.answer.startswith(b"HTTP/1.1 413 ")
 
 
 async def test_a_server_that_breaks_a_plain_answer_off_is_failed_with_a_reason() -> None:
