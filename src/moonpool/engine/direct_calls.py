@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from moonpool.core.calls import ToolCallOutcome
     from moonpool.core.json import JsonObject
-    from moonpool.engine.sessions import Runtime
+    from moonpool.engine.runtime import Runtime
     from moonpool.pipeline.caller_grant import CallerGrant
 
 _ENDLESS_S = 365 * 86_400.0  # the pipeline bounds the call itself
