@@ -38,7 +38,7 @@ async def call_directly(
     *,
     begun: Callable[[str], None],
 ) -> ToolCallOutcome:
-    """Make a call; `begun` hears the id under which questions about it come. Raises JournalError, InterruptedRunError.
+    """Make a call; `begun` hears the id under which questions about it come. Raises JournalError, InputError.
 
     INVARIANT: its start is on record before the call enters the pipeline, its end before the outcome is returned.
     """

@@ -7,10 +7,10 @@ import contextlib
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
+from moonpool.core.errors import InputError
 from moonpool.engine.files.errors import FileTransferError
 from moonpool.engine.languages import Languages
 from moonpool.engine.network import NetworkServices
-from moonpool.engine.runs import InterruptedRunError
 from moonpool.features.usage.token_accounting import TokenAccounting
 from moonpool.store.process_marks import own_mark
 
@@ -111,6 +111,6 @@ class RuntimeServices:
                 raise FileTransferError("Moonpool was closed during the transfer; nothing of it was kept") from None
 
     def check_open(self) -> None:
-        """Raises InterruptedRunError once it closes."""
+        """Raises InputError once it closes."""
         if self.is_closed:
-            raise InterruptedRunError
+            raise InputError("nothing is open any more; Moonpool has closed it")

@@ -37,6 +37,7 @@ from moonpool.engine.session_sandbox import SessionSandbox, same_folders
 from moonpool.features.plans.model import PlanError, PlanStoreError
 from moonpool.pipeline.budgets import SessionMemory
 from moonpool.sandboxes.host_folders import FolderError
+from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -88,7 +89,7 @@ class Session:
             self._kernel.network = self.open_network(network)
         self._keeping: asyncio.Task[None] | None = None  # that has a checkpoint made
         self._used = False
-        self._closed = False
+        self._ending: asyncio.Future[None] | None = None  # of the session, once it closes
         self._idle = asyncio.Event()  # while none of its code runs
         self._idle.set()
         self._run: Run | None = None
@@ -103,6 +104,8 @@ class Session:
 
     async def execute(self, request: CodeRequest) -> Envelope:
         """Run code with the variables and files of earlier executions. Waits for its turn.
+
+        What waits still when the session closes ends as `Cancelled`.
 
         Raises InputError, and HostUnfitError where this machine turns out not to isolate code.
         """
@@ -159,9 +162,11 @@ class Session:
     async def at_rest(self, *, afresh: bool) -> AsyncGenerator[Sandbox]:
         """The sandbox between executions; no code starts meanwhile. See `moonpool.engine.files.service.FileSession`."""
         async with self._runtime.transferring(), self._kernel.turn:
+            self._check_open()
             if self._used and not afresh and (self._kernel.sandbox is None or self._kernel.sandbox.has_ended):
                 raise FileTransferError("the sandbox of this session has ended, and its files with it; run code again")
             sandbox, _ = self._sandbox.at_hand() or await self._sandbox.ready()
+            self._check_open()
             self._used = True
             if self._branch is not None:
                 await self._branch.enter(sandbox)
@@ -177,6 +182,7 @@ class Session:
         Several are separated by spaces or lines. Raises PackageError, whose subclasses say why nothing was installed.
         """
         runtime, principal = self._runtime, self._caller_grant.principal
+        self._check_open()
         if runtime.packages is None:
             raise PackagesOffError
         try:
@@ -222,9 +228,7 @@ class Session:
         )
         snapshot: ToolSnapshot | None = None
         try:
-            self._runtime.check_open()
             sandbox, snapshot = await self._ready(request, run)
-            self._runtime.check_open()
         except InterruptedRunError:
             return await run.failed_to_start(CANCELLED_EARLY, snapshot)
         except LanguageUnavailableError as error:
@@ -281,6 +285,8 @@ class Session:
         return recovered
 
     async def _ready(self, request: CodeRequest, run: Run) -> tuple[Sandbox, ToolSnapshot]:
+        """Raises InterruptedRunError when the run is interrupted, or the session closed."""
+        self._check_wanted(run)
         await self._runtime.tool_registry.recheck_library()
         if request.plan is not None:
             ready = await run.opening(self._ready_under_plan(request, request.plan, run))
@@ -289,11 +295,26 @@ class Session:
         else:
             ready = await run.opening(self._ready_for(request))
         if self._branch is not None:
-            await self._branch.enter(ready[0])
-            await self._branch.keep(ready[0])
+            await run.opening(self._entered(ready[0], self._branch))
         if self._sandbox_spec.folders is not None:
             run.folder_remark = await run.opening(same_folders(ready[0]))
+        self._check_wanted(run)  # nothing is awaited from here until its code can be ended
         return ready
+
+    async def _entered(self, sandbox: Sandbox, branch: Branch) -> None:
+        await branch.enter(sandbox)
+        await branch.keep(sandbox)
+
+    def _check_wanted(self, run: Run) -> None:
+        run.check_wanted()
+        if self._ending is not None or self._runtime.is_closed:
+            raise InterruptedRunError
+
+    def _check_open(self) -> None:
+        """Raises InputError."""
+        self._runtime.check_open()
+        if self._ending is not None:
+            raise InputError("this session is closed; open another one")
 
     # --- checkpoints
 
@@ -310,12 +331,16 @@ class Session:
 
     @contextlib.asynccontextmanager
     async def in_use(self) -> AsyncGenerator[Sandbox]:
-        """The sandbox with this session's state, between executions; see `engine.checkpoints`."""
+        """The sandbox with this session's state, between executions; see `engine.checkpoints`.
+
+        Raises CheckpointError, InputError.
+        """
         async with self._kernel.turn:
-            self._runtime.check_open()
+            self._check_open()
             if self._used and (self._kernel.sandbox is None or self._kernel.sandbox.has_ended):
                 raise CheckpointError("the sandbox of this session has ended, and its checkpoints with it")
             sandbox, _ = self._sandbox.at_hand() or await self._sandbox.ready()
+            self._check_open()
             self._used = True
             if self._branch is not None:
                 await self._branch.enter(sandbox)
@@ -358,25 +383,38 @@ class Session:
         return self._sandbox.at_hand(language) or await self._sandbox.ready(language)
 
     async def close(self) -> None:
-        """End the kernel. Idempotent."""
+        """End what runs and waits, and the kernel. Idempotent; each call returns when all has ended."""
+        if self._ending is None:
+            self._ending = asyncio.ensure_future(self._end())
+        await finish(_ended(self._ending))
+
+    async def _end(self) -> None:
+        kernel = self._kernel
         self._runtime.forget(self)
         self._runtime.tool_registry.forget_caller(self.session_id)
         await self._sandbox.close()
-        if self._closed:
-            return
-        self._closed = True
-        if self._branch is not None and self._kernel.users > 1:
-            await self._idle.wait()  # what runs was interrupted; else it would end with the sandbox
+        self.interrupt(at_once=True)
+        if self._branch is not None and kernel.users > 1:
+            await self._idle.wait()  # else it would end with the sandbox
             self._branch.close()
-        self._kernel.users -= 1
-        if self._kernel.users == 0 and self._kernel.sandbox is not None:
-            await self._kernel.sandbox.close()
-            self._kernel.sandbox = None
-        if self._kernel.users == 0 and self._kernel.network is not None:
-            await self._kernel.network.close()
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.gather(self._keeping, return_exceptions=True)
+        kernel.users -= 1
+        if kernel.users > 0:
+            return
+        if kernel.sandbox is not None:
+            await kernel.sandbox.close()
+        async with kernel.turn:  # nobody opens another one after this
+            if kernel.sandbox is not None:
+                await kernel.sandbox.close()
+                kernel.sandbox = None
+        if kernel.network is not None:
+            await kernel.network.close()
+
+
+async def _ended(ending: asyncio.Future[None]) -> None:
+    await ending
 
 
 def _checked_id(session_id: str) -> str:
