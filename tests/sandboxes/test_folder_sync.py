@@ -211,6 +211,17 @@ def test_what_code_may_not_touch_never_comes_back_and_credentials_never_go_in(tm
     assert (pair.copy / ".git/config").read_text(encoding="utf-8") == "by git"
 
 
+def test_a_virtual_environment_that_code_declared_hides_no_less(tmp_path: Path) -> None:
+    pair = Pair(tmp_path)
+    for name in ("conf/pyvenv.cfg", "conf/.env", "conf/site-packages/deep/id_rsa"):
+        write(pair.host / name, "host")
+    pair.synchronise()
+    write(pair.host / "conf/prod.env", "later")
+    pair.synchronise()
+    found = {name: text for name, text in tree(pair.copy).items() if text is not None}
+    assert found == {"conf/pyvenv.cfg": "host", "conf/.env": "", "conf/site-packages/deep/id_rsa": ""}
+
+
 def test_an_import_folder_is_only_read(tmp_path: Path) -> None:
     pair = Pair(tmp_path, writable=False)
     write(pair.host / "m.py", "1")

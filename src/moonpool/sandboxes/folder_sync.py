@@ -42,7 +42,7 @@ from moonpool.sandboxes.folder_trees import (
     split,
     walk,
 )
-from moonpool_wire.folder_names import VENV_MARK, is_hidden, is_read_only
+from moonpool_wire.folder_names import VENV_MARK, is_hidden, is_read_only, is_unsearched
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
@@ -82,7 +82,7 @@ class FolderSync:
         """`owner` is the folder's uid and gid, `uid` the sandbox's. Not `writable`: nothing comes back."""
         self._owner, self._uid, self._writable = owner, uid, writable
         self._fixed = set(fixed)  # what code may not change, with all below it
-        self._whole: set[str] = set()  # folders in which no names are looked for: repositories, virtual environments
+        self._whole: set[str] = set()  # folders in which no names are looked for: repositories
         self._masked: set[tuple[int, int]] = set()  # what stands in the copy for what is hidden
         self._foreign: set[str] = set()  # files that the folder's owner may read, and not write
         self._known: dict[str, tuple[Entry, Entry]] = {}  # path -> the host's and the copy's, when they were the same
@@ -169,7 +169,6 @@ class FolderSync:
         def enter(path: str, names: set[str]) -> None:
             if path and VENV_MARK in names and path not in self._known:
                 self._fixed.add(path)
-                self._whole.add(path)
 
         return walk(root, look, enter, not_entered=WITHHELD)
 
@@ -182,7 +181,7 @@ class FolderSync:
                 return True
             if is_read_only(name):
                 self._fixed.add(path)
-                self._whole |= {path} if name == ".git" else set()
+                self._whole |= {path} if is_unsearched(name) else set()
         return False
 
     def _copy_tree(self, root: int) -> dict[str, Entry]:
