@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from moonpool.sandboxes import folder_space
 from moonpool.sandboxes.host_folders import FolderError, HostFolders, Surroundings, attached
 from moonpool_guest import folders as guest_folders
 from sandboxes.test_host_folders import opened
@@ -91,13 +90,6 @@ def test_a_link_in_a_folder_that_code_may_write_leads_to_no_other(folder: Path) 
             attached([work, named], around=around)
         with pytest.raises(FolderError, match="link that code may have made"):
             attached([work], imports=[named], around=around)
-
-
-def test_a_file_system_without_room_for_files_is_full(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_space, "_LEFT_BYTES_MIN", 0)
-    assert not folder_space._is_full(folder)
-    monkeypatch.setattr(folder_space, "_LEFT_FILES_MIN", 1.1)
-    assert folder_space._is_full(folder)
 
 
 PACKAGED = "layer/python/site-packages/app/.env"
