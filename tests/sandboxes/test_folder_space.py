@@ -20,6 +20,7 @@ from moonpool.sandboxes.host_folders import HostFolder, HostFolders
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+
     from moonpool.sandboxes.base import ImageSpec
 
 pytestmark = pytest.mark.anyio

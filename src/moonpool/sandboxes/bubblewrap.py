@@ -85,7 +85,7 @@ class BubblewrapSandbox(LinkedSandbox):
     def _gone(self, on_gone: Callable[[BubblewrapSandbox], None]) -> None:
         """INVARIANT: no process of it is left, so nothing changes in a copy any more."""
         if self._copies is not None:
-            self.last_copying = asyncio.ensure_future(_copied_back(self._copies))
+            self.last_copying = asyncio.ensure_future(asyncio.to_thread(self._copies.end))
         on_gone(self)
 
     async def synchronise_folders(self) -> FolderNews:
@@ -126,8 +126,11 @@ class BubblewrapBackend:
         identities: Identities | None = None,
         starter: OuterSandboxStarter | None = None,
         unread: UnreadBudget | None = None,
+        kept: Path | None = None,
     ) -> None:
-        """The last three may be those of another backend of this process."""
+        """Identities, starter and budget may be those of another backend of this process. `kept` outlives it: copies of
+        folders that could not be carried.
+        """
         self._groups = groups or LimitGroups()
         self._folder = state_dir / secrets.token_hex(4)
         self._uids = SingleUids(identities or Identities())
@@ -136,6 +139,7 @@ class BubblewrapBackend:
         self._unread = unread or UnreadBudget()
         self._open: set[BubblewrapSandbox] = set()
         self._probe = IdMapProbe()
+        self._kept = kept or state_dir / "kept"
         self._copying: set[asyncio.Future[FolderNews]] = set()  # after the end of their sandboxes
 
     @property
@@ -249,7 +253,7 @@ class BubblewrapBackend:
         return sandbox
 
     def _copies_for(self, slot: str, uid: int) -> FolderCopies:
-        return FolderCopies(self._folder / "copies" / slot, uid, self._probe)
+        return FolderCopies(self._folder / "copies" / slot, uid, self._probe, self._kept)
 
     async def _bound(
         self,
@@ -312,13 +316,6 @@ async def _undo(rest: Coroutine[object, object, None], copies: FolderCopies | No
     if copies is not None:
         await asyncio.to_thread(copies.remove)
     await rest
-
-
-async def _copied_back(copies: FolderCopies) -> FolderNews:
-    try:
-        return await asyncio.to_thread(copies.synchronise)
-    finally:
-        await asyncio.to_thread(copies.remove)
 
 
 def _statement(
