@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from moonpool.network.connections import Outcome, RefusedError
-from moonpool.network.destinations import Destinations, Resolver, is_public
+from moonpool.network.destinations import Destinations, is_public
+from moonpool.network.resolving import Resolver
 from tables import every_row
 
 if TYPE_CHECKING:

@@ -215,7 +215,7 @@ class ServedConnection:
     ) -> None:
         if rule.credential is not None:
             raise _https_only(self._connection.host)
-        check_framing(request)
+        check_framing(request)  # before anything is dialled
         server = await self._dialled(rule)
         async with ending(server[1]):
             await self._pass_on(client, request, target, server, meter)

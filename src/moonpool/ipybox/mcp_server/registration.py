@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.core.json import JsonObject
-    from moonpool.engine.sessions import Runtime
+    from moonpool.engine.runtime import Runtime
     from moonpool.features.approvals.model import ApprovalAnswer
     from moonpool.pipeline.approval import LiveApprovals
     from moonpool.tools.snapshot import ToolSnapshot
