@@ -116,3 +116,19 @@ async def test_an_interrupt_in_the_moment_the_sandbox_is_ready_is_not_lost() -> 
         await session.close()
     assert envelope.error is not None
     assert envelope.error.type == "Cancelled"
+
+
+async def test_an_interrupt_while_a_sandbox_is_at_hand_is_not_lost() -> None:
+    async with open_app() as app:
+        session = app.runtime.session(app.caller_grant)
+        await session.execute(CodeRequest(code=b"x = 1"))
+
+        async def recheck_and_interrupt() -> None:
+            session.interrupt()
+
+        app.tool_registry.recheck_library = recheck_and_interrupt
+        async with asyncio.timeout(30):
+            envelope = await session.execute(CodeRequest(code=b"import time; time.sleep(60)"))
+        await session.close()
+    assert envelope.error is not None
+    assert envelope.error.type == "Cancelled"

@@ -31,11 +31,14 @@ class FakeSession:
 
     async def execute(self, request: CodeRequest) -> bytes:
         self.running.set()
+        if request.begun is not None:
+            request.begun("run")
         if request.code != b"quick":
             await self.go.wait()
         return request.code
 
-    def interrupt(self, *, at_once: bool = False) -> None:
+    def interrupt(self, *, at_once: bool = False, run_id: str = "") -> None:
+        assert run_id == "run"
         self.interrupts.append(at_once)
         self.go.set()
 

@@ -19,7 +19,9 @@ from moonpool.core.languages import PYTHON
 from moonpool.core.phrases import on_one_line
 from moonpool.engine.answering import answered_by
 from moonpool.engine.branches import Checkpoint
+from moonpool.engine.current_catalog import CurrentCatalog
 from moonpool.engine.direct_calls import call_directly
+from moonpool.engine.interruption import interruptible
 from moonpool.engine.packages.model import PackageError
 from moonpool.sandboxes.shielding import finish
 from moonpool.sdk.approve_functions import Answers
@@ -28,7 +30,6 @@ from moonpool.sdk.engines import same_tenant, tenant_for
 from moonpool.sdk.hosted_stream import HostedStream
 from moonpool.sdk.results import Result, Usage, result_of
 from moonpool.sdk.transfers import put
-from moonpool.server.mcp.catalogs import CurrentCatalog
 from moonpool.terminal.approver import TerminalApprover
 from moonpool.terminal.forms import TerminalForms
 
@@ -247,7 +248,7 @@ class HostedSession:
         if self._asks_elsewhere:
             await self.open()
             assert self._session is not None
-            return self._done(await _interruptible(self._session, request))
+            return self._done(await interruptible(self._session, request))
         stream = await self.stream(request, (), caller, answer_all=True)
         try:
             while True:
@@ -350,31 +351,3 @@ def _grant_of(opened: OpenTenant) -> CallerGrant:
     if isinstance(approver, TerminalApprover):
         grant = answered_by(grant, lambda: TerminalForms(approver.terminal, name=approver.name))
     return grant
-
-
-async def _interruptible(session: Session, request: CodeRequest) -> Envelope:
-    """Execute; a cancellation interrupts the code and waits for its end, so that its state stays."""
-    begun: list[str] = []
-    before = request.begun
-
-    def on_begun(run_id: str) -> None:
-        begun.append(run_id)
-        if before is not None:
-            before(run_id)
-
-    run = asyncio.ensure_future(session.execute(replace(request, begun=on_begun)))
-    try:
-        return await asyncio.shield(run)
-    except asyncio.CancelledError:
-        if begun:
-            session.interrupt(run_id=begun[0])
-        else:
-            run.cancel()
-        await finish(_settled(run))
-        raise
-
-
-async def _settled(run: asyncio.Future[Envelope]) -> None:
-    await asyncio.wait({run})
-    if not run.cancelled():
-        run.exception()

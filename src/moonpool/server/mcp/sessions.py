@@ -14,9 +14,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-import anyio
-
 from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.engine.interruption import interruptible
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from moonpool.pipeline.caller_grant import CallerGrant
 
 NAMED_COUNT_MAX: Final = 16
-_ENDED_WITHIN_S: Final = 5.0
 
 
 class SessionsBusyError(MoonpoolError):
@@ -72,7 +70,7 @@ class McpSessions:
                 self._close_soon(session)
         entry = self._named.get(name) or self._open(name, caller_grant)
         async with self._in_use(name, entry):
-            return await interruptible(entry.session, request, at_once=False)
+            return await interruptible(entry.session, request)
 
     def has(self, name: str) -> bool:
         """Whether there is a session of this name."""
@@ -129,16 +127,3 @@ class McpSessions:
         closing = asyncio.ensure_future(session.close())
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
-
-
-async def interruptible(session: Session, request: CodeRequest, *, at_once: bool) -> Envelope:
-    """Run; when cancelled, end the code and return only after its end was recorded."""
-    running = asyncio.ensure_future(session.execute(request))
-    try:
-        return await asyncio.shield(running)
-    except asyncio.CancelledError:
-        session.interrupt(at_once=at_once)
-        with anyio.CancelScope(shield=True):
-            await asyncio.wait({running}, timeout=_ENDED_WITHIN_S)
-        running.cancel()
-        raise

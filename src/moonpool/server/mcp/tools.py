@@ -20,7 +20,7 @@ from moonpool.engine.request_state import RequestStateError
 from moonpool.features.usage.context_usage import ContextUsage
 from moonpool.server.mcp.answers import Answer, execution_answer, problem_answer, text_answer
 from moonpool.server.mcp.arguments import DefinitionRequest, ExecuteRequest, SearchRequest, read_arguments
-from moonpool.server.mcp.catalogs import CurrentCatalog
+from moonpool.engine.current_catalog import CurrentCatalog
 from moonpool.server.mcp.connection_calls import Caller, CallingApp, ConnectionCalls, InputNeeded
 from moonpool.server.mcp.context_usage import own_tools_text
 from moonpool.server.mcp.definitions import EXECUTE, SEARCH
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from moonpool.engine.runtime import Runtime
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.features.learned_types.service import LearnedTypes
-    from moonpool.server.mcp.catalogs import Vectors
+    from moonpool.engine.current_catalog import Vectors
     from moonpool.server.mcp.client_requests import Bindings
 
 ANSWER_CHARS_MAX: Final = 8 * 1024**2

@@ -13,7 +13,7 @@ import pytest
 from moonpool.catalog.documents import tool_document
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 from moonpool.embeddings.errors import DenseUnavailableError
-from moonpool.server.mcp.catalogs import CurrentCatalog
+from moonpool.engine.current_catalog import CurrentCatalog
 from moonpool.tools.snapshot import ToolSnapshot
 
 if TYPE_CHECKING:
