@@ -195,15 +195,11 @@ class Session:
     def fork(self) -> Session:
         """Another session that begins with the state of this one; see `moonpool.Session.fork`."""
         made: list[HostedSession] = []
-
-        async def fork(hosted: HostedSession) -> None:
-            made.append(await hosted.fork())
-
         try:
-            self._handle.call(fork).result()
+            self._handle.call(lambda hosted: hosted.fork(made)).result()
         except BaseException:  # interrupted, perhaps when the work was done
             for forked in made:
-                forked.thread.call(forked.close).result()
+                _end(self._handle.forked(forked).close())
             raise
         return Session(self._options, handle=self._handle.forked(made[0]))
 

@@ -11,10 +11,12 @@ import anyio
 import pytest
 
 from apps import open_app
+from moonpool.core.audit import JournalError
 from moonpool.core.errors import InputError
 from moonpool.engine import branches
 from moonpool.engine.branches import CheckpointError
 from moonpool.engine.checkpoint_orders import carry_out
+from moonpool.engine.checkpoints import CheckpointRecorder
 from moonpool.engine.code_request import CodeRequest
 from moonpool.sandboxes.fake import FakeSandbox
 from moonpool.sandboxes.messages import CheckpointDone, RestoreCheckpoint
@@ -89,6 +91,23 @@ async def test_undo_and_fork_are_on_record_and_the_last_executions_are_kept(monk
     assert own[1]["undone"] == list(undone.runs)
     assert first.run_id not in undone.runs
     assert own[2]["forked_session"] == fork.session_id
+
+
+async def test_a_fork_that_is_not_recorded_ends_also_when_its_session_was_closed_meanwhile(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with open_app() as app, asyncio.timeout(60):
+        session = app.runtime.session(app.caller_grant, checkpoints=True)
+        await ran(session, "x = 3")
+
+        async def close_and_fail(*_: object, **_more: object) -> None:
+            await session.close()
+            raise JournalError("no room")
+
+        monkeypatch.setattr(CheckpointRecorder, "record", close_and_fail)
+        with pytest.raises(JournalError):
+            await session.checkpoints.fork()
+        assert app.runtime.statistics().alive == 0
 
 
 @pytest.mark.parametrize("backend", ["zygote", "bubblewrap"])

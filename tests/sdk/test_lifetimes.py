@@ -17,6 +17,8 @@ import pytest
 import moonpool
 from apps import DATA, fixture_server
 from moonpool.sdk.hosted_session import HostedSession
+from moonpool.sdk.options import SessionOptions
+from moonpool.sdk.runtime_thread import RuntimeThread
 from process_tree import alive, descendants_of
 from waiting import until, wait_until
 
@@ -86,14 +88,15 @@ async def test_what_waits_when_a_session_closes_does_not_run(ending: str) -> Non
 
 
 async def test_a_fork_whose_caller_has_gone_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
-    original, made, waits = HostedSession.fork, list[HostedSession](), threading.Event()
+    original, waits = HostedSession.fork, threading.Event()
+    forked: list[HostedSession] = []
 
-    async def fork(hosted: HostedSession) -> HostedSession:
-        made.append(await original(hosted))
+    async def fork(hosted: HostedSession, made: list[HostedSession]) -> None:
+        await original(hosted, made)
+        forked.extend(made)
         waits.set()
         with suppress(asyncio.CancelledError):
             await asyncio.Event().wait()
-        return made[0]
 
     monkeypatch.setattr(HostedSession, "fork", fork)
     async with moonpool.session(checkpoints=True) as s:
@@ -103,7 +106,54 @@ async def test_a_fork_whose_caller_has_gone_is_closed(monkeypatch: pytest.Monkey
             forking.cancel()
             await asyncio.wait({forking})
         assert forking.cancelled()
-        assert made[0].close not in made[0].thread.closers
+        assert forked[0].close not in forked[0].thread.closers
+
+
+def sandboxes_beside(s: moonpool.Session) -> int:
+    """Those of other sessions that share the engine of this one, which has none."""
+    assert s._handle._reached is not None
+    opened = s._handle._reached[1]._opened
+    assert opened is not None
+    return opened.tenant.runtime.statistics().alive
+
+
+async def test_closing_during_a_reset_leaves_no_sandbox(monkeypatch: pytest.MonkeyPatch) -> None:
+    s = moonpool.session(files={"a": "x"})  # which the new kernel would get
+    inside, closed = threading.Event(), threading.Event()
+
+    def folders(*_: object) -> None:
+        inside.set()
+        closed.wait(60)
+
+    async with moonpool.session() as other, asyncio.timeout(60):
+        await s.start()
+        monkeypatch.setattr(SessionOptions, "folders", folders)
+        resetting = asyncio.ensure_future(s.reset())
+        await asyncio.to_thread(inside.wait)
+        await s.close()
+        closed.set()
+        with pytest.raises(moonpool.InputError, match="this session is closed"):
+            await resetting
+        assert sandboxes_beside(other) == 0
+
+
+async def test_closing_ends_a_fork_that_waits() -> None:
+    s = moonpool.session(checkpoints=True)
+    await s.start()
+    thread = RuntimeThread.join()  # lasts longer than the session
+    try:
+        before = thread.users, len(thread.closers)
+        async with s.stream("print('on', flush=True)\nimport time; time.sleep(600)") as stream:
+            await anext(stream)
+            forking = asyncio.ensure_future(s.fork())
+            await asyncio.sleep(0)
+            with anyio.fail_after(60):
+                await s.close()
+                with pytest.raises(moonpool.InputError, match="this session is closed"):
+                    await forking
+        assert (thread.users, len(thread.closers)) == (before[0] - 1, before[1] - 1)
+    finally:
+        thread.leave()
 
 
 async def test_a_session_is_used_from_two_loops_and_from_a_thread() -> None:

@@ -122,13 +122,13 @@ class SessionCheckpoints(Generic[_S]):
     async def fork(self) -> _S:
         """Another session that begins with the state of this one, in the same sandbox. Raises CheckpointError."""
         made: list[_S] = []
-        async with self._session.in_use() as sandbox:
-            try:
+        try:
+            async with self._session.in_use() as sandbox:
                 await finish(self._fork(sandbox, made))
-            except BaseException:  # cancelled, or not on record
-                for session in made:
-                    await session.close()
-                raise
+        except BaseException:  # cancelled, or not on record
+            for session in made:
+                await session.close()
+            raise
         return made[0]
 
     async def _fork(self, sandbox: Sandbox, made: list[_S]) -> None:

@@ -29,6 +29,7 @@ from moonpool.sdk.checkpoints import undone_of
 from moonpool.sdk.engines import same_tenant, tenant_for
 from moonpool.sdk.hosted_stream import HostedStream
 from moonpool.sdk.results import Result, Usage, result_of
+from moonpool.sdk.runtime_thread import CLOSED
 from moonpool.sdk.transfers import put
 from moonpool.terminal.approver import TerminalApprover
 from moonpool.terminal.forms import TerminalForms
@@ -70,7 +71,7 @@ class HostedSession:
         self._opened: OpenTenant | None = None
         self._session: Session | None = None
         self._catalog: CurrentCatalog | None = None
-        self._calls: set[asyncio.Future[Any]] = set()  # of the application itself, and installations
+        self._calls: set[asyncio.Future[Any]] = set()  # which closing ends: tool calls, installations, resets, forks
         self._rules = options.network_rules()  # that the next kernel begins with
         self._closed = False
         self._told: set[str] = set()  # servers whose problems are in the log
@@ -81,8 +82,7 @@ class HostedSession:
 
     async def open(self) -> None:
         """Open it, once. Raises what opening raises, again each time it is tried."""
-        if self._closed:
-            raise InputError("this session is closed; open another one")
+        self._check_open()
         if self._opened is not None:
             return
         if self._opening is None:
@@ -93,16 +93,21 @@ class HostedSession:
         finally:
             if opening.done() and self._opening is opening:
                 self._opening = None
+        self._check_open()  # it may have been closed since then
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise InputError(CLOSED)
 
     async def _open(self) -> None:
         async with AsyncExitStack() as stack:
             opened = await stack.enter_async_context(tenant_for(self._options))
-            await self._begin(stack, opened, await self._kernel_of(opened))
+            self._begin(stack, opened, await self._kernel_of(opened))
             await self._put_files()
             self._stack, self._opened = stack.pop_all(), opened
             self._tell_problems()
 
-    async def _begin(self, stack: AsyncExitStack, opened: OpenTenant, session: Session) -> None:
+    def _begin(self, stack: AsyncExitStack, opened: OpenTenant, session: Session) -> None:
         self._session = session
         stack.push_async_callback(self._close_kernel)
         self._catalog = CurrentCatalog(opened.tenant.tool_registry, opened.tenant.vectors)
@@ -135,6 +140,9 @@ class HostedSession:
     async def reset(self) -> None:
         """A new kernel: variables and files are gone; files given to the session are there again."""
         await self.open()
+        await self._unless_closed(self._reset(), InputError(CLOSED))
+
+    async def _reset(self) -> None:
         assert self._opened is not None
         kernel = await self._kernel_of(self._opened)
         before = self._session
@@ -222,18 +230,22 @@ class HostedSession:
             raise InputError(f"n is the number of executions to undo, not {n!r}; a checkpoint is given as undo(to=...)")
         return undone_of(await (await self._kernel()).checkpoints.undo(n, to=to))
 
-    async def fork(self) -> HostedSession:
-        """Another session that begins with the state of this one."""
-        session = await (await self._kernel()).checkpoints.fork()
+    async def fork(self, made: list[HostedSession]) -> None:
+        """Put into `made` another session, with the state of this one. Whoever has the list closes it, also when this
+        raises, and leaves its thread.
+        """
+        await self.open()
+        await self._unless_closed(self._fork(made), InputError(CLOSED))
+
+    async def _fork(self, made: list[HostedSession]) -> None:
         assert self._opened is not None
+        assert self._session is not None
         forked = HostedSession(self.thread, self._options, self.types)
-        async with AsyncExitStack() as stack:
-            stack.push_async_callback(forked.close)
-            opened = await forked._stack.enter_async_context(same_tenant(self._opened))
-            await forked._begin(forked._stack, opened, session)
-            forked._opened, forked._told = opened, self._told
-            stack.pop_all()
-        return forked
+        self.thread.stay()  # while this session keeps it
+        made.append(forked)
+        opened = await forked._stack.enter_async_context(same_tenant(self._opened))
+        forked._begin(forked._stack, opened, await self._session.checkpoints.fork())
+        forked._opened, forked._told = opened, self._told
 
     async def _kernel(self) -> Session:
         await self.open()

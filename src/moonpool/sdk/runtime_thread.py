@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
 _T = TypeVar("_T")
+CLOSED: Final = "this session is closed; open another one"
 EXIT_S: Final = 10.0
 """How long the exit of the process waits for sessions that nobody closed."""
 
@@ -111,9 +112,13 @@ class RuntimeThread:
             if cls._current is None or not cls._current.is_here:
                 cls._current = cls()
                 cls._current.start()
-            current = cls._current
-            current.users += 1
-            return current
+            cls._current.stay()
+            return cls._current
+
+    def stay(self) -> None:
+        """One user more, of a thread that somebody uses."""
+        with RuntimeThread._lock:
+            self.users += 1
 
     @property
     def is_here(self) -> bool:
@@ -193,4 +198,4 @@ async def _awaited(future: asyncio.Future[_T]) -> _T:
 
 
 def _gone() -> InputError:
-    return InputError("this session is closed; open another one")
+    return InputError(CLOSED)

@@ -165,15 +165,11 @@ class Session:
         CheckpointError, InputError.
         """
         made: list[HostedSession] = []
-
-        async def fork(hosted: HostedSession) -> None:
-            made.append(await hosted.fork())
-
         try:
-            await self._handle.call(fork).wait()
+            await self._handle.call(lambda hosted: hosted.fork(made)).wait()
         except BaseException:  # cancelled, perhaps when the work was done
             for forked in made:
-                await forked.thread.call(forked.close).wait()
+                await _ended(self._handle.forked(forked).close())
             raise
         return Session(self._options, handle=self._handle.forked(made[0]))
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from moonpool.core.errors import InputError
 from moonpool.sdk.hosted_session import HostedSession
 from moonpool.sdk.results import Usage
-from moonpool.sdk.runtime_thread import RuntimeThread
+from moonpool.sdk.runtime_thread import CLOSED, RuntimeThread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
@@ -46,7 +46,7 @@ class SessionHandle:
         with self._lock:
             if self._reached is None:
                 if self._closed:
-                    raise InputError("this session is closed; open another one")
+                    raise InputError(CLOSED)
                 thread = RuntimeThread.join()
                 self._reached = thread, HostedSession(thread, self._options, self._types)
             thread, hosted = self._reached
@@ -76,9 +76,9 @@ class SessionHandle:
         return () if self._reached is None else self._reached[1].refused
 
     def forked(self, hosted: HostedSession) -> SessionHandle:
-        """A handle of a session that was forked from this one."""
+        """A handle of a session that was forked from this one, to use it or to close it."""
         handle = SessionHandle(self._options, self._types, self.caller)
-        handle._reached = RuntimeThread.join(), hosted
+        handle._reached = hosted.thread, hosted
         return handle
 
     def interrupt(self) -> None:
