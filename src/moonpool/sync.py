@@ -141,7 +141,7 @@ class Session:
         try:
             self._handle.call(HostedSession.open).result()
         except BaseException:
-            _end(self._handle.close(for_good=False))  # it may be tried again
+            _end(self._handle.give_up())
             raise
 
     def run(self, code: str, *, timeout: float | None = None, language: str = PYTHON) -> Result:

@@ -10,6 +10,7 @@ import sys
 import threading
 from contextlib import AsyncExitStack, suppress
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -17,6 +18,7 @@ import pytest
 import moonpool
 from apps import DATA, fixture_server
 from moonpool.sdk.hosted_session import HostedSession
+from moonpool.sdk.hosted_stream import HostedStream
 from moonpool.sdk.options import SessionOptions
 from moonpool.sdk.runtime_thread import RuntimeThread
 from process_tree import alive, descendants_of
@@ -232,6 +234,73 @@ async def test_a_cancelled_read_ends_the_stream() -> None:
                 await anext(stream)
         with anyio.fail_after(60):
             assert (await s.run("x")).data == 1
+
+
+async def test_closing_a_stream_that_begins_ends_its_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    original, inside, go = HostedSession.stream, threading.Event(), threading.Event()
+
+    async def slow(hosted: HostedSession, *given: Any, **options: Any) -> HostedStream:
+        inside.set()
+        await asyncio.to_thread(go.wait, 60)
+        return await original(hosted, *given, **options)
+
+    async with moonpool.session() as s, asyncio.timeout(60):
+        with monkeypatch.context() as patch:
+            patch.setattr(HostedSession, "stream", slow)
+            stream = s.stream("x = 1\nprint('on', flush=True)\nimport time; time.sleep(600)")
+            reading = asyncio.ensure_future(anext(stream, None))
+            await asyncio.to_thread(inside.wait)
+            closing = asyncio.ensure_future(stream.aclose())
+            await asyncio.sleep(0)
+            go.set()
+            await closing
+            assert await reading is None
+            assert await anext(stream, None) is None
+        assert (await s.run("'time' in globals()")).data is False
+
+
+async def test_a_stream_whose_session_was_closed_says_so_and_can_be_closed() -> None:
+    s = moonpool.session()
+    async with s.stream("print('on', flush=True)\nimport time; time.sleep(600)") as stream:
+        await anext(stream)
+        await s.close()  # the last of its thread
+        with pytest.raises(moonpool.InputError, match="session was closed before this stream was read to its end"):
+            await anext(stream)
+
+
+async def test_cancelling_one_start_leaves_the_session_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    inside, go = threading.Event(), threading.Event()
+
+    def folders(*_: object) -> None:
+        inside.set()
+        go.wait(60)
+
+    monkeypatch.setattr(SessionOptions, "folders", folders)
+    s = moonpool.session()
+    async with asyncio.timeout(60):
+        starting, running = asyncio.ensure_future(s.start()), asyncio.ensure_future(s.run("6 * 7"))
+        await asyncio.to_thread(inside.wait)
+        starting.cancel()
+        await asyncio.wait([starting])
+        go.set()
+        assert (await running).data == 42
+        await s.close()
+
+
+async def test_a_start_that_nobody_else_waits_for_leaves_nothing_when_it_is_cancelled() -> None:
+    s = moonpool.session()
+    thread = RuntimeThread.join()
+    try:
+        before = thread.users
+        starting = asyncio.ensure_future(s.start())
+        await asyncio.sleep(0)
+        starting.cancel()
+        await asyncio.wait([starting])
+        assert thread.users == before
+        async with s:  # it may be tried again
+            assert (await s.run("6 * 7")).data == 42
+    finally:
+        thread.leave()
 
 
 def test_a_function_answers_in_the_loop_of_its_execution() -> None:

@@ -41,6 +41,11 @@ class Call(Generic[_T]):
         except RuntimeError:  # the loop is closed
             self._future.set_exception(_gone())
 
+    @property
+    def is_over(self) -> bool:
+        """Whether the outcome is there."""
+        return self._future.done()
+
     def cancel(self) -> None:
         """Cancel the work. May be called from any thread; the outcome comes when the work has ended."""
         with suppress(RuntimeError):

@@ -85,7 +85,7 @@ class Session:
         try:
             await self._handle.call(HostedSession.open).wait()
         except BaseException:
-            await _ended(self._handle.close(for_good=False))  # it may be tried again
+            await _ended(self._handle.give_up())
             raise
 
     async def run(self, code: str, *, timeout: float | None = None, language: str = PYTHON) -> Result:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import warnings
 from collections import deque
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
+from weakref import WeakSet
 
 from moonpool.core.errors import InputError
 from moonpool.sdk.hosted_session import HostedSession
@@ -35,6 +37,7 @@ class SessionHandle:
         self._options, self._types, self.caller = options, types, caller
         self._lock = threading.Lock()
         self._closed = False
+        self._calls: WeakSet[Call[Any]] = WeakSet()  # those under way are among them
 
     @property
     def usage(self) -> Usage:
@@ -51,11 +54,18 @@ class SessionHandle:
                 self._reached = thread, HostedSession(thread, self._options, self._types)
             thread, hosted = self._reached
 
-        async def opened() -> _T:
-            await hosted.open()
-            return await work(hosted)
+            async def opened() -> _T:
+                await hosted.open()
+                return await work(hosted)
 
-        return thread.call(opened)
+            call = thread.call(opened)
+            self._calls.add(call)
+            return call
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, for good."""
+        return self._closed
 
     @property
     def checkpoints(self) -> tuple[Checkpoint, ...]:
@@ -88,11 +98,19 @@ class SessionHandle:
             with suppress(RuntimeError):
                 reached[0].loop.call_soon_threadsafe(reached[1].interrupt)
 
-    def close(self, *, for_good: bool = True) -> Call[None] | None:
-        """Begin to end the session; None when it is not open. `for_good`: no use opens it again."""
+    def close(self) -> Call[None] | None:
+        """Begin to end the session; None when it is not open."""
         with self._lock:
-            reached, self._reached = self._reached, None
-            self._closed = self._closed or for_good
+            self._closed = True
+            return self._end()
+
+    def give_up(self) -> Call[None] | None:
+        """Opening it failed: begin to end it, unless somebody else uses it. It may be opened again."""
+        with self._lock:
+            return self._end() if all(one.is_over for one in self._calls) else None
+
+    def _end(self) -> Call[None] | None:
+        reached, self._reached = self._reached, None
         if reached is None or not reached[0].is_here:  # in a forked child it is the parent's
             return None
         thread, hosted = reached
@@ -117,6 +135,8 @@ class StreamHandle:
         self, session: SessionHandle, begin: Callable[[HostedSession, Caller], Coroutine[Any, Any, HostedStream]]
     ) -> None:
         self._session, self._begin = session, begin
+        self._thread: RuntimeThread | None = None  # once its first event was asked for
+        self._beginning = asyncio.Lock()  # of the runtime's thread
         self._stream: HostedStream | None = None
         self._read: deque[Any] = deque()  # events that are here already
         self.over = False  # nothing more is to be read
@@ -129,30 +149,44 @@ class StreamHandle:
 
     def fetch(self) -> Call[list[Any]]:
         """Begin to fetch the next events, none after the last; the first call begins the execution."""
+        if self._thread is not None and self._session.is_closed:
+            raise InputError("the session was closed before this stream was read to its end")
         caller = self._session.caller()
 
         async def read(hosted: HostedSession) -> list[Any]:
-            if self._stream is None:
-                self._stream = await self._begin(hosted, caller)
-            return await self._stream.next()
+            self._thread = hosted.thread
+            async with self._beginning:
+                if self._stream is None and not self.over:
+                    self._stream = await self._begin(hosted, caller)
+            return [] if self._stream is None else await self._stream.next()
 
         return self._session.call(read)
 
     def first(self, events: list[Any]) -> Any:
-        """Keep what was fetched, and take the first event of it; None after the last."""
+        """Keep what was fetched, and take the first event of it; None after the last, and once it is closed."""
+        self.over = self.over or not events
+        if self.over:
+            return None
         self._read.extend(events[1:])
-        self.over = not events
-        return events[0] if events else None
+        return events[0]
 
     def close(self) -> Call[None] | None:
-        """Begin to end the execution if it still runs; None when there is nothing to end."""
+        """Begin to end the execution if it runs or begins; None when there is nothing to end."""
         self.over = True
         self._read.clear()
-        stream = self._stream
-        return None if stream is None else stream.thread.call(stream.close)
+        if self._thread is None:
+            return None
+        if self._session.is_closed:  # its code has ended with the session, and with that perhaps the thread
+            self._thread.begin(self._end)
+            return None
+        return self._thread.call(self._end)
+
+    async def _end(self) -> None:
+        async with self._beginning:
+            if self._stream is not None:
+                await self._stream.close()
 
     def __del__(self) -> None:
-        stream = self._stream
-        if not self.over and stream is not None:
+        if not self.over and self._thread is not None:
             with suppress(Exception):
-                stream.thread.begin(stream.close)
+                self._thread.begin(self._end)

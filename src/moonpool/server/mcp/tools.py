@@ -16,11 +16,11 @@ from moonpool.catalog.levels import definitions_if_few
 from moonpool.catalog.render import hit_lines, one_line
 from moonpool.core.errors import InputError, MoonpoolError
 from moonpool.core.json import digest_json
+from moonpool.engine.current_catalog import CurrentCatalog
 from moonpool.engine.request_state import RequestStateError
 from moonpool.features.usage.context_usage import ContextUsage
 from moonpool.server.mcp.answers import Answer, execution_answer, problem_answer, text_answer
 from moonpool.server.mcp.arguments import DefinitionRequest, ExecuteRequest, SearchRequest, read_arguments
-from moonpool.engine.current_catalog import CurrentCatalog
 from moonpool.server.mcp.connection_calls import Caller, CallingApp, ConnectionCalls, InputNeeded
 from moonpool.server.mcp.context_usage import own_tools_text
 from moonpool.server.mcp.definitions import EXECUTE, SEARCH
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from moonpool.catalog.catalog import Catalog
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.engine.current_catalog import Vectors
     from moonpool.engine.pending_calls import ParkedCall
     from moonpool.engine.runtime import Runtime
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.features.learned_types.service import LearnedTypes
-    from moonpool.engine.current_catalog import Vectors
     from moonpool.server.mcp.client_requests import Bindings
 
 ANSWER_CHARS_MAX: Final = 8 * 1024**2
