@@ -68,6 +68,28 @@ async def test_the_examples_of_code_execution() -> None:
         assert (await executor.execute(code)).text == "x not defined"
 
 
+async def test_starts_and_ends_at_the_same_time_leave_one_kernel_or_none() -> None:
+    executor = CodeExecutor()
+    outcomes = await asyncio.gather(executor.start(), executor.start(), return_exceptions=True)
+    assert [type(one) for one in outcomes] == [type(None), RuntimeError]
+    first = executor._kernel
+    await asyncio.gather(executor.reset(), executor.reset())
+    assert executor._kernel not in {None, first}
+    await asyncio.gather(executor.reset(), executor.stop())
+    assert executor._kernel is None
+
+
+async def test_closing_a_stream_waits_for_the_end_of_its_code() -> None:
+    async with CodeExecutor() as executor:
+        stream = executor.stream("print('on', flush=True)\nimport time; time.sleep(600)", chunks=True)
+        async for _ in stream:
+            break
+        with anyio.fail_after(60):
+            await stream.aclose()
+        assert executor._kernel is not None
+        assert not executor._kernel._running
+
+
 @pytest.mark.req("I-042", "I-071", "P-019")
 async def test_the_kernel_has_the_variables_it_was_given_and_no_others(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OF_THE_PARENT", "secret")

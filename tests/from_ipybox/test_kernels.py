@@ -28,6 +28,22 @@ async def interrupted(client: KernelClient) -> None:
         await client.interrupt()
 
 
+async def test_clients_have_one_kernel_at_a_time_and_wait_for_the_end_of_code() -> None:
+    client = KernelClient(port=1)
+    async with KernelGateway(port=1) as gateway:
+        outcomes = await asyncio.gather(client.connect(), client.connect(), return_exceptions=True)
+        assert [type(one) for one in outcomes] == [type(None), RuntimeError]
+        stream = client.stream("print('on', flush=True)\nimport time; time.sleep(600)")
+        async for _ in stream:
+            break
+        with anyio.fail_after(60):
+            await stream.aclose()
+        assert client._connected is not None
+        assert not client._connected[1]._running
+        await asyncio.gather(client.reset(), client.disconnect())
+        assert not gateway._kernels
+
+
 @pytest.mark.req("I-068", "I-069", "I-070")
 async def test_a_client_runs_code_in_a_kernel_of_a_gateway() -> None:
     client = KernelClient(port=1)

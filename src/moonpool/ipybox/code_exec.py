@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -23,7 +24,7 @@ from moonpool.ipybox.options import (
 from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncGenerator
 
 
 class CodeExecutionError(Exception):
@@ -95,6 +96,7 @@ class CodeExecutor:
         self.approve_tool_calls = approve_tool_calls
         self.approve_shell_cmds, self.require_shell_escape = approve_shell_cmds, require_shell_escape
         self._kernel: KernelSession | None = None
+        self._changing = asyncio.Lock()  # which kernel it has
         logging.getLogger("moonpool.ipybox").setLevel(log_level)
 
     async def __aenter__(self) -> Self:
@@ -106,20 +108,23 @@ class CodeExecutor:
 
     async def start(self) -> None:
         """Start the kernel. Raises TimeoutError, ConfigError, HostUnfitError and the like."""
-        if self._kernel is not None:
-            raise RuntimeError("this executor runs already; call reset() for a new kernel")
-        self._kernel = await self._started()
+        async with self._changing:
+            if self._kernel is not None:
+                raise RuntimeError("this executor runs already; call reset() for a new kernel")
+            self._kernel = await self._started()
 
     async def stop(self) -> None:
         """End the kernel and the servers. Stopping twice is fine."""
-        kernel, self._kernel = self._kernel, None
-        if kernel is not None:
-            await kernel.stop()
+        async with self._changing:
+            kernel, self._kernel = self._kernel, None
+            if kernel is not None:
+                await kernel.stop()
 
     async def reset(self) -> None:
         """Start a new kernel, without variables and definitions. Servers start again."""
-        before, self._kernel = self._started_kernel, await self._started()
-        await before.stop()
+        async with self._changing:
+            before, self._kernel = self._started_kernel, await self._started()
+            await before.stop()
 
     def cancel(self) -> None:
         """End what runs: `stream` ends without a result, `execute` returns an empty one. The kernel lives on."""
@@ -131,24 +136,25 @@ class CodeExecutor:
         code: str,
         timeout: float | None = None,
         chunks: bool = False,
-    ) -> AsyncIterator[ApprovalRequest | CodeExecutionChunk | CodeExecutionResult]:
+    ) -> AsyncGenerator[ApprovalRequest | CodeExecutionChunk | CodeExecutionResult]:
         """Run code; yield requests, with `chunks` what it prints, and last the result.
 
         `timeout` is in seconds; waiting for answers does not count. Raises CodeExecutionError, TimeoutError; the kernel
-        lives on.
+        lives on. Closing the generator early interrupts the code and waits for its end.
         """
         try:
-            async for item in self._started_kernel.stream(code, timeout):
-                match item:
-                    case ApprovalRequest() if self.approve_tool_calls or self._is_about_shell(item):
-                        yield item
-                    case ApprovalRequest():
-                        await _answer(item)
-                    case str():
-                        if chunks:
-                            yield CodeExecutionChunk(text=item)
-                    case ExecutionResult(text=text, images=images):
-                        yield CodeExecutionResult(text=text, images=images)
+            async with aclosing(self._started_kernel.stream(code, timeout)) as items:
+                async for item in items:
+                    match item:
+                        case ApprovalRequest() if self.approve_tool_calls or self._is_about_shell(item):
+                            yield item
+                        case ApprovalRequest():
+                            await _answer(item)
+                        case str():
+                            if chunks:
+                                yield CodeExecutionChunk(text=item)
+                        case ExecutionResult(text=text, images=images):
+                            yield CodeExecutionResult(text=text, images=images)
         except ExecutionError as error:
             raise CodeExecutionError(str(error)) from None
 
@@ -157,14 +163,15 @@ class CodeExecutor:
 
         Not those that policy denies or keeps for a person. Raises CodeExecutionError, TimeoutError.
         """
-        async for item in self.stream(code, timeout=timeout):
-            match item:
-                case ApprovalRequest():
-                    await _answer(item)
-                case CodeExecutionResult():
-                    return item
-                case _:
-                    pass
+        async with aclosing(self.stream(code, timeout=timeout)) as items:
+            async for item in items:
+                match item:
+                    case ApprovalRequest():
+                        await _answer(item)
+                    case CodeExecutionResult():
+                        return item
+                    case _:
+                        pass
         return CodeExecutionResult(text=None, images=[])
 
     def _is_about_shell(self, request: ApprovalRequest) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 from uuid import uuid4
@@ -24,7 +25,7 @@ from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest, ApprovalR
 from moonpool.ipybox.tool_exec.client import ToolRunnerError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping
+    from collections.abc import AsyncGenerator, Mapping
 
 _log = logging.getLogger("moonpool.ipybox")
 __all__ = ["ExecutionError", "ExecutionResult", "KernelClient"]
@@ -64,6 +65,7 @@ class KernelClient:
         self.tool_server_host, self.tool_server_port = tool_server_host, tool_server_port
         self.kernel_init_timeout = kernel_init_timeout
         self._connected: tuple[KernelGateway, KernelSession, str] | None = None
+        self._changing = asyncio.Lock()  # which kernel it has
 
     async def __aenter__(self) -> Self:
         await self.connect()
@@ -83,6 +85,12 @@ class KernelClient:
         self, retries: int = 10, retry_interval: float = 1.0, kernel_init_timeout: float | None = None
     ) -> None:
         """Start a kernel. Raises RuntimeError when no gateway runs after `retries` looks, and TimeoutError."""
+        async with self._changing:
+            await self._connect(retries, retry_interval, kernel_init_timeout)
+
+    async def _connect(
+        self, retries: int = 10, retry_interval: float = 1.0, kernel_init_timeout: float | None = None
+    ) -> None:
         if self._connected is not None:
             raise RuntimeError("this client is connected already")
         gateway = await self._gateway(retries, retry_interval)
@@ -115,6 +123,10 @@ class KernelClient:
 
     async def disconnect(self) -> None:
         """End the kernel. Disconnecting twice is fine."""
+        async with self._changing:
+            await self._disconnect()
+
+    async def _disconnect(self) -> None:
         connected, self._connected = self._connected, None
         if connected is not None:
             gateway, kernel, _ = connected
@@ -123,26 +135,29 @@ class KernelClient:
 
     async def reset(self) -> None:
         """Another kernel in place of this one. Raises as `connect`."""
-        await self.disconnect()
-        await self.connect()
+        async with self._changing:
+            await self._disconnect()
+            await self._connect()
 
     async def execute(self, code: str, timeout: float | None = None) -> ExecutionResult:
         """Run code and return its result. Raises ExecutionError, TimeoutError; the kernel lives on."""
-        async for item in self.stream(code, timeout):
-            if isinstance(item, ExecutionResult):
-                return item
+        async with aclosing(self.stream(code, timeout)) as items:
+            async for item in items:
+                if isinstance(item, ExecutionResult):
+                    return item
         raise AssertionError("the last item is the result")
 
-    async def stream(self, code: str, timeout: float | None = None) -> AsyncIterator[str | ExecutionResult]:
+    async def stream(self, code: str, timeout: float | None = None) -> AsyncGenerator[str | ExecutionResult]:
         """Run code; yield what it prints, and last the result. Raises ExecutionError, TimeoutError."""
         gateway, kernel = self._live
         unasked = ""
         try:
-            async for item in kernel.stream(code, timeout):
-                if isinstance(item, ApprovalRequest):
-                    unasked = await self._settle(item, gateway.env) or unasked
-                else:
-                    yield item
+            async with aclosing(kernel.stream(code, timeout)) as items:
+                async for item in items:
+                    if isinstance(item, ApprovalRequest):
+                        unasked = await self._settle(item, gateway.env) or unasked
+                    else:
+                        yield item
         except ExecutionError as error:  # SECURITY: said here, where no code reads it: it has paths and addresses
             raise (ExecutionError(f"{error}\n{unasked}") if unasked else error) from None
 
