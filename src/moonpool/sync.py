@@ -6,11 +6,9 @@ other.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, cast
 
 from moonpool.core.languages import PYTHON
-from moonpool.network.rules import parse_domain
 from moonpool.sdk import transfers
 from moonpool.sdk.approve_functions import EventTypes, in_a_thread
 from moonpool.sdk.events import (
@@ -32,6 +30,7 @@ from moonpool.sdk.tool_search import definition, found, listed
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+    from pathlib import Path
 
     from moonpool.core.json import JsonObject
     from moonpool.engine.files.service import FileEntry, SessionFiles
@@ -265,13 +264,11 @@ class Files:
 
     def put(self, local: str | os.PathLike[str], path: str | None = None, *, replace: bool = True) -> None:
         """Copy a file of this machine into the session. Raises FileTransferError, LocalFileError."""
-        source = Path(local)
-        self._do(lambda files: transfers.put(files, path or source.name, source, replace=replace))
+        self._do(lambda files: transfers.send(files, local, path, replace=replace))
 
     def get(self, path: str, local: str | os.PathLike[str] | None = None, *, replace: bool = False) -> Path:
         """Copy a file to this machine and return where it is. Raises FileTransferError, LocalFileError."""
-        target = None if local is None else Path(local)
-        return self._do(lambda files: transfers.get(files, path, target, replace=replace))
+        return self._do(lambda files: transfers.get(files, path, local, replace=replace))
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
         """Remove a file, an empty folder, or with `recursive` a folder and all in it. Raises FileTransferError."""
@@ -327,8 +324,7 @@ class NetworkAccess:
 
     def allow(self, *domains: str, credential: HeaderCredential | None = None) -> None:
         """Allow these too, from now on; see `moonpool.NetworkAccess.allow`."""
-        rules = tuple(parse_domain(text, credential) for text in domains)
-        self._session.call(lambda hosted: hosted.allow(rules)).result()
+        self._session.call(lambda hosted: hosted.allow(domains, credential)).result()
 
     def deny(self, *domains: str) -> None:
         """Allow these no longer; connections to them end. See `moonpool.NetworkAccess.deny` for what is refused."""
@@ -383,16 +379,18 @@ def run(  # noqa: PLR0913  those of a session, and of a run
     workspace: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Run one piece of code in a sandbox of its own. The parameters are those of `session` and `Session.run`."""
-    with session(
+    options = SessionOptions(
         servers=servers,
         environment=environment,
         policy=policy,
         approve=approve,
         files=files,
-        limits=limits,
+        limits=limits,  # pyright: ignore[reportArgumentType]
         network=network,
         workspace=workspace,
-    ) as opened:
+        final=True,
+    )
+    with Session(options) as opened:
         return opened.run(code, timeout=timeout, language=language)
 
 

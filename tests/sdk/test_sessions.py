@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -12,8 +13,6 @@ import moonpool
 from apps import fixture_server
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from sdk.faces import Face
 
 pytestmark = pytest.mark.anyio
@@ -174,12 +173,22 @@ async def test_tools_can_be_searched_and_read(face: Face) -> None:
 
 async def test_a_run_without_a_session(face: Face) -> None:
     assert (await face.run("x = 6\nx * 7", files={"f": "1"}, limits=moonpool.Limits(timeout_s=30))).data == 42
+    made = (await face.run("open('made.csv', 'w').write('1,2')")).files
+    assert [Path(one.path).read_text(encoding="utf-8") for one in made] == ["1,2"]
 
 
 @pytest.mark.parametrize(
     ("options", "problem"),
     [
         ({"approve": "maybe"}, "approve must be a function"),
+        ({"approve": []}, "approve must be a function"),
+        ({"workspace": 5}, "workspace must be a path, not int"),
+        ({"policy": 5}, "policy must be a path, not int"),
+        ({"checkpoints": "yes"}, "checkpoints must be True or False, not str"),
+        ({"packages": {"a": 1}}, "packages must be"),
+        ({"files": {5: b""}}, "name of a file in `files` must be a string, not int"),
+        ({"network": moonpool.Network(credentials=5)}, "credentials of a network must be"),  # pyright: ignore[reportArgumentType]
+        ({"network": moonpool.Network(credentials={"a.com": "x"})}, "credential of 'a.com' must be"),  # pyright: ignore[reportArgumentType]
         ({"limits": {"memory": 1}}, "limits must be moonpool.Limits"),
         ({"files": ["a"]}, "files must map names"),
         ({"files": {"a": 7}}, "the content of 'a' must be"),
@@ -230,6 +239,8 @@ async def test_bad_code_is_one_clear_error(face: Face) -> None:
         ):
             with pytest.raises(moonpool.InputError, match=problem):
                 await s.run(code)
+        with pytest.raises(moonpool.InputError, match="language must be a string, not int"):
+            await s.run("1", language=5)
         for seconds in (-1, "3", True):
             with pytest.raises(moonpool.InputError, match="timeout"):
                 await s.run("1", timeout=seconds)
@@ -237,6 +248,29 @@ async def test_bad_code_is_one_clear_error(face: Face) -> None:
             await s.run("1", language="cobol")
         with pytest.raises(moonpool.InputError, match="questions must be"):
             await events_of(s.stream("1", questions=["gossip"]))
+        assert (await s.run("1")).data == 1
+
+
+async def test_arguments_of_a_wrong_type_are_one_clear_error(face: Face) -> None:
+    async with face.session() as s:
+        for use, problem in (
+            (lambda: s.files.read(5), "path in the sandbox must be a string, not int"),
+            (lambda: s.files.write(None, b""), "path in the sandbox must be a string, not NoneType"),
+            (lambda: s.files.list(None), "path in the sandbox must be a string"),
+            (lambda: s.files.delete(5), "path in the sandbox must be a string"),
+            (lambda: s.files.get(5), "path in the sandbox must be a string"),
+            (lambda: s.files.get("a", 5), "where to put the file must be a path"),
+            (lambda: s.files.put(5), "the file to put must be a path"),
+            (lambda: s.tools.search(5), "queries must be a question or a list"),
+            (lambda: s.tools.search("a", limit="many"), "limit must be a number, not str"),
+            (lambda: s.tools.definition(5), "the path of a tool must be a string"),
+            (lambda: s.tools.list(5), "server must be the name of a server, not int"),
+            (lambda: s.network.allow(5), "a domain must be a string"),
+            (lambda: s.network.allow("a.com", credential="x"), "credential must be a moonpool.HeaderCredential"),
+            (lambda: s.network.deny(5), "a domain must be a string"),
+        ):
+            with pytest.raises(moonpool.InputError, match=problem):
+                await use()
         assert (await s.run("1")).data == 1
 
 

@@ -23,10 +23,12 @@ from moonpool.engine.current_catalog import CurrentCatalog
 from moonpool.engine.direct_calls import call_directly
 from moonpool.engine.interruption import interruptible
 from moonpool.engine.packages.model import PackageError
+from moonpool.network.rules import HeaderCredential, parse_domain
 from moonpool.sandboxes.shielding import finish
 from moonpool.sdk.approve_functions import Answers
 from moonpool.sdk.checkpoints import undone_of
 from moonpool.sdk.engines import same_tenant, tenant_for
+from moonpool.sdk.given import must_be
 from moonpool.sdk.hosted_stream import HostedStream
 from moonpool.sdk.results import Result, Usage, result_of
 from moonpool.sdk.runtime_thread import CLOSED
@@ -47,7 +49,6 @@ if TYPE_CHECKING:
     from moonpool.engine.server_request_events import QuestionKind
     from moonpool.engine.sessions import Session
     from moonpool.features.approvals.events import ApprovalQuestion
-    from moonpool.network.rules import DomainRule
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.sdk.approve_functions import Caller, EventTypes
     from moonpool.sdk.checkpoints import Undone
@@ -172,7 +173,11 @@ class HostedSession:
         if self._session is not None and self._rules is not None:
             self._rules = self._session.network.rules  # what was denied meanwhile stays denied
         return opened.tenant.runtime.session(
-            _grant_of(opened), checkpoints=options.checkpoints, network=self._rules, folders=folders
+            _grant_of(opened),
+            final=options.final,
+            checkpoints=options.checkpoints,
+            network=self._rules,
+            folders=folders,
         )
 
     async def install(self, packages: tuple[str, ...]) -> InstalledPackages:
@@ -201,12 +206,16 @@ class HostedSession:
         """Why the newest connections were refused."""
         return () if self._session is None or self._rules is None else self._session.network.refusals()
 
-    async def allow(self, more: tuple[DomainRule, ...]) -> None:
+    async def allow(self, domains: tuple[str, ...], credential: HeaderCredential | None) -> None:
         """Let code reach more from now on."""
-        (await self._kernel()).network.allow(more)
+        _check_domains(domains)
+        must_be(credential, HeaderCredential | None, "the credential", "a moonpool.HeaderCredential")
+        rules = tuple(parse_domain(text, credential) for text in domains)
+        (await self._kernel()).network.allow(rules)
 
     async def deny(self, patterns: tuple[str, ...]) -> None:
         """Let code reach these no longer."""
+        _check_domains(patterns)
         (await self._kernel()).network.deny(patterns)
 
     # --- checkpoints
@@ -218,8 +227,7 @@ class HostedSession:
 
     async def checkpoint(self, name: str) -> Checkpoint:
         """Keep the state as it is."""
-        if not isinstance(cast("object", name), str):
-            raise InputError(f"the name of a checkpoint is a string, not {type(name).__name__}")
+        must_be(name, str, "the name of a checkpoint", "a string")
         return await (await self._kernel()).checkpoints.take(name)
 
     async def undo(self, n: int, to: Checkpoint | None) -> Undone:
@@ -356,6 +364,11 @@ class HostedSession:
         catalog = await self._catalog.get()
         self._tell_problems()
         return catalog
+
+
+def _check_domains(domains: tuple[str, ...]) -> None:
+    for domain in domains:
+        must_be(domain, str, "a domain", "a string")
 
 
 def _grant_of(opened: OpenTenant) -> CallerGrant:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeAlias, cast
@@ -15,6 +15,7 @@ from moonpool.configuration.servers import parse_config
 from moonpool.configuration.value_files import read_value_file
 from moonpool.core.errors import InputError
 from moonpool.network.rules import HeaderCredential, NetworkRules, parse_domain
+from moonpool.sdk.given import is_strings, must_be
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
@@ -86,8 +87,14 @@ class Network:
         """What was asked for. Raises NetworkRuleError, InputError."""
         if isinstance(self.allow, str):
             raise InputError(f"network must be a list of domains, not a string: write [{self.allow!r}]")
-        if not _is_strings(self.allow):
+        if not is_strings(self.allow):
             raise InputError(f'network must be a list of domains such as ["example.com"], not {self.allow!r}')
+        must_be(
+            self.credentials, Mapping, "credentials of a network", "a mapping of domains to moonpool.HeaderCredential"
+        )
+        for domain, credential in self.credentials.items():
+            must_be(domain, str, "a domain with a credential", "a string")
+            must_be(credential, HeaderCredential, f"the credential of {domain!r}", "a moonpool.HeaderCredential")
         plain = [parse_domain(text) for text in self.allow]
         return NetworkRules(tuple(plain)).allowing(
             parse_domain(text, credential) for text, credential in self.credentials.items()
@@ -113,16 +120,23 @@ class SessionOptions:
     """Servers' processes are shared only by sessions for which this is equal."""
     secrets: frozenset[str] = frozenset()
     """Values that are redacted, besides those of the servers."""
+    final: bool = False
+    """It runs one execution only, whose files are copied to this machine."""
 
     def check(self) -> None:
         """Raise InputError for what cannot be meant, before anything is opened."""
         given = cast("object", self.approve)
-        if not (given is None or given in {"ask", "queue"} or callable(given)):
+        if not (given is None or given in ("ask", "queue") or callable(given)):
             raise InputError(f'approve must be a function, "ask", "queue" or None, not {given!r}')
         if self.limits is not None and not isinstance(cast("object", self.limits), Limits):
             raise InputError(f"limits must be moonpool.Limits(...), not {type(self.limits).__name__}")
+        must_be(self.policy, str | os.PathLike | None, "policy", "a path")
+        must_be(self.workspace, str | os.PathLike | None, "workspace", "a path")
+        must_be(self.checkpoints, bool, "checkpoints", "True or False")
         if self.files is not None and not isinstance(cast("object", self.files), Mapping):
             raise InputError(f"files must map names in /workspace to contents, not {type(self.files).__name__}")
+        for name in self.files or ():
+            must_be(name, str, "the name of a file in `files`", "a string")
         if self.workspace is not None and (self.files or self.checkpoints):
             raise InputError("workspace= is a folder of this machine: it takes no files= and no checkpoints=True")
 
@@ -132,7 +146,7 @@ class SessionOptions:
     def check_packages(self) -> None:
         """Raise InputError for what is no list of packages."""
         given = cast("object", self.packages)
-        if not (given is None or isinstance(given, str) or _is_strings(given)):
+        if not (given is None or isinstance(given, str) or is_strings(given)):
             raise InputError('packages must be "any" or a list of names such as ["numpy", "pandas*"]')
 
     def network_rules(self) -> NetworkRules | None:
@@ -177,10 +191,6 @@ class SessionOptions:
             files=read_value_file,
             leave_out=True,
         )
-
-
-def _is_strings(given: object) -> bool:
-    return isinstance(given, Iterable) and all(isinstance(one, str) for one in cast("Iterable[object]", given))
 
 
 def _document(servers: Mapping[str, Any]) -> JsonObject:

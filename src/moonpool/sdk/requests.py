@@ -8,6 +8,7 @@ from moonpool.core.errors import InputError
 from moonpool.core.languages import PYTHON, is_typescript, language_of
 from moonpool.engine.code_request import CodeRequest
 from moonpool.engine.server_request_events import QuestionKind
+from moonpool.sdk.given import must_be
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -20,6 +21,7 @@ def code_request(code: str, *, timeout: float | None, language: str = PYTHON) ->
         raise InputError(f"the code is {type(given).__name__}; give it as a string")
     if not isinstance(cast("object", timeout), int | float | None) or isinstance(timeout, bool):
         raise InputError(f"the timeout must be seconds, a number or None, not {timeout!r}")
+    must_be(language, str, "the language", "a string")
     return CodeRequest(
         code=given,  # pyright: ignore[reportArgumentType]  it takes a string
         timeout_s=timeout,

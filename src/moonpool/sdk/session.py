@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, cast
 
 from moonpool.core.languages import PYTHON
-from moonpool.network.rules import parse_domain
 from moonpool.sdk import transfers
 from moonpool.sdk.approve_functions import EventTypes, in_loop
 from moonpool.sdk.events import (
@@ -30,6 +28,7 @@ from moonpool.sdk.tool_search import definition, found, listed
 if TYPE_CHECKING:
     import os
     from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+    from pathlib import Path
 
     from moonpool.core.json import JsonObject
     from moonpool.engine.files.service import FileEntry, SessionFiles
@@ -238,16 +237,14 @@ class Files:
 
         Raises FileTransferError, LocalFileError.
         """
-        source = Path(local)
-        await self._do(lambda files: transfers.put(files, path or source.name, source, replace=replace))
+        await self._do(lambda files: transfers.send(files, local, path, replace=replace))
 
     async def get(self, path: str, local: str | os.PathLike[str] | None = None, *, replace: bool = False) -> Path:
         """Copy a file to this machine, to `local` or into the current directory; return where it is.
 
         Raises FileTransferError, LocalFileError; then nothing was written.
         """
-        target = None if local is None else Path(local)
-        return await self._do(lambda files: transfers.get(files, path, target, replace=replace))
+        return await self._do(lambda files: transfers.get(files, path, local, replace=replace))
 
     async def delete(self, path: str, *, recursive: bool = False) -> None:
         """Remove a file, an empty folder, or with `recursive` a folder and all in it. Raises FileTransferError."""
@@ -311,8 +308,7 @@ class NetworkAccess:
 
         Raises NetworkRuleError, and all is as it was; InputError for a session without a network.
         """
-        rules = tuple(parse_domain(text, credential) for text in domains)
-        await self._session.call(lambda hosted: hosted.allow(rules)).wait()
+        await self._session.call(lambda hosted: hosted.allow(domains, credential)).wait()
 
     async def deny(self, *domains: str) -> None:
         """Allow these no longer, as they were written; connections to them end.
@@ -383,16 +379,18 @@ async def run(  # noqa: PLR0913  those of a session, and of a run
     workspace: str | os.PathLike[str] | None = None,
 ) -> Result:
     """Run one piece of code in a sandbox of its own. The parameters are those of `session` and `Session.run`."""
-    async with session(
+    options = SessionOptions(
         servers=servers,
         environment=environment,
         policy=policy,
         approve=approve,
         files=files,
-        limits=limits,
+        limits=limits,  # pyright: ignore[reportArgumentType]
         network=network,
         workspace=workspace,
-    ) as opened:
+        final=True,
+    )
+    async with Session(options) as opened:
         return await opened.run(code, timeout=timeout, language=language)
 
 

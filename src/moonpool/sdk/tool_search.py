@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 from moonpool.catalog.render import one_line
+from moonpool.core.errors import InputError
+from moonpool.sdk.given import is_strings, must_be
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,7 +29,11 @@ class Tool:
 
 
 def found(catalog: Catalog, queries: str | Sequence[str], server: str | None, limit: int) -> tuple[Tool, ...]:
-    """The tools that fit best. Raises CatalogQueryError, NotInCatalogError."""
+    """The tools that fit best. Raises CatalogQueryError, NotInCatalogError, InputError."""
+    if not isinstance(cast("object", queries), str) and not is_strings(queries):
+        raise InputError("queries must be a question or a list of questions, each a string")
+    must_be(server, str | None, "server", "the name of a server")
+    must_be(limit, int, "limit", "a number")
     hits = catalog.search(queries, server=server, limit=limit)
     return tuple(
         Tool(
@@ -41,7 +47,8 @@ def found(catalog: Catalog, queries: str | Sequence[str], server: str | None, li
 
 
 def listed(catalog: Catalog, server: str | None) -> tuple[Tool, ...]:
-    """All tools, or one server's. Raises NotInCatalogError."""
+    """All tools, or one server's. Raises NotInCatalogError, InputError."""
+    must_be(server, str | None, "server", "the name of a server")
     return tuple(
         Tool(
             server=entry.server_id,
@@ -54,7 +61,8 @@ def listed(catalog: Catalog, server: str | None) -> tuple[Tool, ...]:
 
 
 def definition(catalog: Catalog, path: str, form: Form) -> str | JsonObject:
-    """All of one tool's definition. Raises NotInCatalogError, CatalogQueryError."""
+    """All of one tool's definition. Raises NotInCatalogError, CatalogQueryError, InputError."""
+    must_be(path, str, "the path of a tool", "a string")
     if (kept := catalog.find_kept(path)) is not None:
         return catalog.kept_definition(kept, form)
     tool = catalog.find_path(path)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from moonpool.core.errors import InputError
 from moonpool.engine.files.local_files import landing, landing_path, local_source
+from moonpool.sdk.given import must_be
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -40,9 +41,18 @@ async def read(files: SessionFiles, path: str) -> bytes:
     return bytes(data)
 
 
-async def get(files: SessionFiles, path: str, target: Path | None, *, replace: bool) -> Path:
-    """Copy a file to this machine and return where it is. Raises FileTransferError, LocalFileError."""
-    local = landing_path(target, path)
+async def send(files: SessionFiles, local: str | os.PathLike[str], path: str | None, *, replace: bool) -> None:
+    """Copy a file of this machine. Raises FileTransferError, LocalFileError, InputError."""
+    must_be(local, str | os.PathLike, "the file to put", "a path of this machine")
+    source = Path(local)
+    await put(files, source.name if path is None else path, source, replace=replace)
+
+
+async def get(files: SessionFiles, path: str, target: str | os.PathLike[str] | None, *, replace: bool) -> Path:
+    """Copy a file to this machine and return where it is. Raises FileTransferError, LocalFileError, InputError."""
+    must_be(path, str, "a path in the sandbox", "a string")
+    must_be(target, str | os.PathLike | None, "where to put the file", "a path of this machine")
+    local = landing_path(None if target is None else Path(target), path)
     async with landing(local, force=replace) as file:
         await files.get(path, file.write)
     return local

@@ -15,11 +15,12 @@ from __future__ import annotations
 import itertools
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Annotated, Final, Literal, Protocol, cast
 
 import msgspec
 from msgspec import Meta
 
+from moonpool.core.errors import InputError
 from moonpool.engine.files.errors import refusal
 from moonpool.engine.files.exchange import ANSWER_S, exchanging
 from moonpool.engine.files.recorded_files import Copy, recorded_input
@@ -169,6 +170,7 @@ class SessionFiles:
 
     async def list(self, path: str = ".", *, recursive: bool = False) -> FileListing:
         """What is in a folder, within bounds. Raises FileTransferError."""
+        _check_path(path)
         async with self._exchange(FileList(order=next(_ORDERS), path=path, recursive=recursive)) as exchange:
             answer, body = await exchange.answer()
             if not isinstance(answer, FileEntries):
@@ -241,7 +243,9 @@ def _entries(exchange: FileExchange, body: bytes) -> tuple[FileEntry, ...]:
 
 
 def _check_path(path: str) -> None:
-    """Raise NameRefusedError for a path that could not be one, before anything is sent."""
+    """Raise NameRefusedError, InputError for a path that could not be one, before anything is sent."""
+    if not isinstance(cast("object", path), str):
+        raise InputError(f"a path in the sandbox must be a string, not {type(path).__name__}")
     try:
         path.encode()
         split_place(path)
