@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from moonpool.sandboxes import host_folders
+from moonpool.sandboxes import code_writable
 from moonpool.upstreams.base import UpstreamStartError
 from moonpool.upstreams.line_buffer import ArrivedLines, OversizedLine
 from moonpool.upstreams.process import HELD_OPEN_S, STDERR_BYTES_MAX, open_process
@@ -46,12 +46,12 @@ async def test_a_command_does_not_start_where_code_of_a_sandbox_may_write(
     monkeypatch.chdir(tmp_path)
     here = "import os; print(os.getcwd(), flush=True)"
     for written, given, told in (
-        (set[Path](), entry(here), str(tmp_path)),
-        ({tmp_path}, entry(here), "/"),
-        ({tmp_path}, entry(here, "./file.py"), str(tmp_path)),  # it says so
-        ({tmp_path}, {**entry(here), "cwd": str(tmp_path)}, str(tmp_path)),
+        (False, entry(here), str(tmp_path)),
+        (True, entry(here), "/"),
+        (True, entry(here, "./file.py"), str(tmp_path)),  # it says so
+        (True, {**entry(here), "cwd": str(tmp_path)}, str(tmp_path)),
     ):
-        monkeypatch.setattr(host_folders, "_written", written)
+        monkeypatch.setattr(code_writable, "_written", {(tmp_path, ())} if written else set())
         with anyio.fail_after(30):
             async with opened(given) as process:
                 assert await process.receive_line() == told.encode(), given

@@ -29,7 +29,7 @@ import anyio.to_thread
 from moonpool.configuration.expansion import conceal
 from moonpool.core.phrases import said
 from moonpool.net.message_limits import RESULT_BYTES_MAX
-from moonpool.sandboxes.host_folders import code_may_write, code_may_write_somewhere
+from moonpool.sandboxes.code_writable import code_may_write, code_may_write_somewhere
 from moonpool.upstreams.base import UpstreamStartError
 from moonpool.upstreams.line_buffer import ArrivedLines
 
