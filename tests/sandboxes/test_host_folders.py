@@ -140,6 +140,12 @@ async def test_code_works_in_a_folder_as_its_owner(
 ATTACKS = (
     TRYING
     + """
+import ctypes
+def rename(flags):
+    write("from")
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(-100, b"from", -100, b"to", flags):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 result = {
     "read": {name: of(lambda: read(name)) for name in FILES},
     "replace": {name: of(lambda: write(name + ".new") or os.replace(name + ".new", name)) for name in FILES},
@@ -163,6 +169,7 @@ result = {
     "pair": of(lambda: [one.close() for one in socket.socketpair()] and None),
     "pipe": of(lambda: os.mkfifo("pipe")),
     "device": of(lambda: os.mknod("null", 0o666 | stat.S_IFCHR, os.makedev(1, 3))),
+    "renamed": [of(lambda: rename(flags)) for flags in (4, 5)],
     "setuid": of(lambda: write("tool") or os.chmod("tool", 0o4755)),
     "setgid": of(lambda: os.fchmod(os.open("tool", os.O_RDONLY), 0o2755)),
     "owner": of(lambda: os.chown("tool", 0, 0)),
@@ -233,6 +240,7 @@ async def attack(real_backend: Backend, image: ImageSpec, folder: Path) -> None:
         "pair": "done",
         "pipe": "Operation not permitted",
         "device": "Operation not permitted",
+        "renamed": ["Operation not permitted"] * 2,
         "setuid": "Operation not permitted",
         "setgid": "Operation not permitted",
         "owner": "Invalid argument",
