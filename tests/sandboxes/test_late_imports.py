@@ -37,7 +37,7 @@ class Delegating:  # as test runners have one, that rewrites what is found
         return PathFinder.find_spec(name, path, target)
 """
 PROGRAM = """
-import json, os, sys, zipfile
+import importlib, json, os, sys, zipfile
 from pathlib import Path
 here, outside = Path(HERE), Path(HERE).parent / "outside"
 sys.path[:] = [place for place in sys.path if place not in ("", HERE)]
@@ -79,6 +79,7 @@ for hooked in (False, True):
                 told[f"{ask} {name} {hooked}"] = library.found(lambda: getattr(library, ask)(name))
 sys.path.append(str(outside / "more"))  # namespace packages look anew
 told["late of a namespace"] = library.found(lambda: library.loaded("shared.late"))
+told["by what is read-only there"] = library.found(lambda: importlib.import_module("in_kept").importing("brotli"))
 told["entry points"] = library.entry_points() != ["given"]
 told["standard, by the program"] = library.found(lambda: __import__("winreg"))
 allowed = {
@@ -108,7 +109,7 @@ def here(tmp_path: Path) -> Path:
     here, outside = tmp_path / "here", tmp_path / "outside"
     for path, text in (
         (here / "own/__init__.py", ""),
-        (here / "kept/in_kept.py", ""),
+        (here / "kept/in_kept.py", LIBRARY),
         (here / "linked/early.py", ""),
         (here / "shared/early.py", ""),
         (outside / "library.py", LIBRARY),
@@ -123,9 +124,10 @@ def here(tmp_path: Path) -> Path:
     return here
 
 
-@pytest.mark.parametrize("kind", ["a file", "a command", "a module of it"])
+@pytest.mark.parametrize("kind", ["a file", "a command", "a module of it", "profiled"])
 def test_no_library_imports_what_code_wrote(here: Path, kind: str) -> None:
     program = f"HERE = {str(here)!r}\n{PROGRAM}"
     (here / "program.py").write_text(program, encoding="utf-8")
-    given = {"a file": ["program.py"], "a command": ["-c", program], "a module of it": ["-c", "import program"]}[kind]
+    given = {"a file": ["program.py"], "a command": ["-c", program], "a module of it": ["-c", "import program"],
+             "profiled": ["-m", "cProfile", "-o", "figures", "program.py"]}[kind]  # fmt: skip
     assert started(here, *given) == [[], []]

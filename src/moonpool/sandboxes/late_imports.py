@@ -59,9 +59,9 @@ class _Guard:
         while asking is not None:
             names = asking.f_globals
             module, file = str(names.get("__name__")), names.get("__file__")
-            is_known = file is not None or module == "__main__"
-            if is_known and module != __name__ and module.partition(".")[0] != "importlib":
-                return file is None or self._is_codes(file)
+            is_main = module == "__main__"
+            if (is_main or file is not None) and module != __name__ and module.partition(".")[0] != "importlib":
+                return file is None or self._is_codes(file, relative=is_main)
             asking = asking.f_back  # also from what `exec` runs: that counts as its caller's
         return False
 
@@ -74,8 +74,9 @@ class _Guard:
             asked = {**asked, "path": [entry for entry in sys.path if not self._leads_to_code(Path(entry))]}
         return MetadataPathFinder.find_distributions(DistributionFinder.Context(**asked))
 
-    def _is_codes(self, file: object) -> bool:
-        return isinstance(file, str) and os.path.isabs(file) and self._leads_to_code(Path(file))  # noqa: PTH117
+    def _is_codes(self, file: object, *, relative: bool = False) -> bool:
+        """`relative`: as debuggers and profilers name the program. Of others we do not know the directory."""
+        return isinstance(file, str) and (relative or os.path.isabs(file)) and self._leads_to_code(Path(file))  # noqa: PTH117
 
 
 class _GuardedEntry:
@@ -94,7 +95,8 @@ class _GuardedEntry:
         return listed(self._finder, prefix)
 
     def invalidate_caches(self) -> None:
-        self._finder.invalidate_caches()
+        if hasattr(self._finder, "invalidate_caches"):
+            self._finder.invalidate_caches()
 
 
 def _of_find_spec(frame: FrameType | None) -> FrameType | None:
@@ -107,8 +109,9 @@ def _of_find_spec(frame: FrameType | None) -> FrameType | None:
 
 def guard(leads_to_code: Callable[[Path], bool]) -> None:
     """From now on, also in folders that were searched before. INVARIANT: the import lock is held."""
-    if not any(isinstance(hook, _Guard) for hook in sys.path_hooks):
-        hook = _Guard(leads_to_code)
-        sys.path_hooks.insert(0, hook)
+    before = [hook for hook in sys.path_hooks if isinstance(hook, _Guard)]
+    hook = before[0] if before else _Guard(leads_to_code)
+    sys.path_hooks[:] = [hook, *(other for other in sys.path_hooks if other is not hook)]
+    if not before:
         setattr(PathFinder, "find_distributions", staticmethod(hook.find_distributions))  # noqa: B010  typed otherwise
     sys.path_importer_cache.clear()
