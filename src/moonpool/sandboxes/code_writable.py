@@ -1,19 +1,20 @@
 """The folders of this machine that code of a sandbox may write, of all sessions that this process has had.
 
 A register for as long as the process lives: what code wrote stays when its session is over. What it guards: imports
-(`late_imports`), directories of servers' commands, links on paths that are used later.
+(`late_imports`), servers' commands and their directories, links on paths that are used later.
 """
 
 from __future__ import annotations
 
 import _imp
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from moonpool.sandboxes import late_imports
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from pathlib import Path
 
 _written: Final[set[tuple[Path, tuple[Path, ...]]]] = set()  # with what is read-only in it
 
@@ -46,6 +47,12 @@ def code_may_write(path: Path, work: Iterable[Path] = ()) -> bool:
 def leads_to_code(path: Path) -> bool:
     """Whether what is found at `path` may be code's, as it stands or behind links."""
     return code_may_write(path.absolute()) or code_may_write(path.resolve())
+
+
+def without_code(search_path: str) -> str:
+    """The places of a PATH where no program can be code's."""
+    places = [place for place in search_path.split(os.pathsep) if not leads_to_code(Path(place))]
+    return os.pathsep.join(places) or os.defpath  # empty would be the current directory
 
 
 def link_of_code(path: Path, work: Iterable[Path] = ()) -> Path | None:
