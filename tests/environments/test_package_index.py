@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,7 +25,11 @@ def test_settings_of_other_commands_and_noise_are_ignored() -> None:
     assert parse_pip_config("freeze.timeout='10'\nnonsense\n\nglobal.timeout=60\n") == {"timeout": "60"}
 
 
-def test_a_pip_in_the_current_directory_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("python_path", ["", os.pathsep + "elsewhere"])
+def test_a_pip_in_the_current_directory_is_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, python_path: str
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", python_path)
     (tmp_path / "pip").mkdir()
     for name in ("__init__", "__main__"):
         (tmp_path / "pip" / f"{name}.py").write_text("open('run by the host', 'w').close()", encoding="utf-8")

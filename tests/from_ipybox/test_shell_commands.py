@@ -53,7 +53,10 @@ async def test_shell_commands_are_asked_about_and_nothing_else_starts_a_process(
         ):
             assert await asked(executor, code) == ([("ipybox", tool, command)], text), code
         assert (await executor.execute("!echo unasked")).text == "unasked"
-        for code in ("!touch made", "%%bash\ntouch made"):
+        for code in (
+            "!touch made", "%%bash\ntouch made", "%%perl\nopen F, '>made'", "%%python3\nopen('made', 'w')",
+            "%%ruby\n1", "%%script sh\ntouch made", "%%bash\ntouch made",
+        ):  # fmt: skip
             with pytest.raises(CodeExecutionError, match="ApprovalRejectedError"):
                 await asked(executor, code, accept=False)
         with pytest.raises(CodeExecutionError, match="CalledProcessError"):

@@ -64,6 +64,20 @@ async def _one_plus_one(guest: FakeGuest) -> None:
 ADD = Program("result = 1 + 1", _one_plus_one)
 
 
+async def _reads_what_is_shown(guest: FakeGuest) -> None:
+    while True:
+        order = await _order(guest)
+        (folders, _) = guest.packages[-1]
+        _done(guest, order, [guest.shown["a.txt"].decode(), *sorted(folder.name for folder in folders)])
+
+
+READS_WHAT_IS_SHOWN = Program(
+    "import importlib, os\nresult = [open('/wrappers/a.txt').read(), *sorted(\n"
+    "    name for name in ('first', 'second') if importlib.import_module(name).__file__)]",
+    _reads_what_is_shown,
+)
+
+
 async def _both_streams(guest: FakeGuest) -> None:
     order = await _order(guest)
     for number in range(100):

@@ -10,6 +10,7 @@ import pytest
 
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, SandboxClosedError, SandboxSpec, SandboxStartError, Stream
 from moonpool.sandboxes.fake import FakeBackend
+from moonpool.sandboxes.host_folders import NO_NEWS
 from moonpool.sandboxes.messages import Done, Execute, RecordedNondeterminism, ToolCall
 from sandboxes.conftest import REAL
 from sandboxes.images import REQUIRED, readable_folder, skip_unless_required
@@ -22,6 +23,7 @@ from sandboxes.scripts import (
     FLOODS,
     IS_BUSY,
     READS_CLOCK_AND_CHANCE,
+    READS_WHAT_IS_SHOWN,
     SENDS_A_HUGE_LOG,
     TALKS_BETWEEN_CALLS,
     echoes,
@@ -124,6 +126,31 @@ async def test_all_output_comes_before_done(subject: Subject) -> None:
     probe, run = await subject.run(FLOODS)
     assert len(run.stdout) == 64 * 65_536
     assert isinstance(probe.heard[-1][0], Done)
+
+
+async def test_files_and_packages_are_shown_as_they_were_given_last(subject: Subject, tmp_path: Path) -> None:
+    probe = await subject.open(READS_WHAT_IS_SHOWN)
+    sandbox, folders = probe.sandbox, [tmp_path / "first", tmp_path / "second"]
+    for folder in folders:
+        folder.mkdir()
+        (folder / f"{folder.name}.py").touch()
+    assert sandbox.shows_packages("")
+    with pytest.raises(OSError, match="missing"):
+        await anyio.to_thread.run_sync(sandbox.publish_packages, [folders[0], tmp_path / "missing"], "1" * 64)
+    assert sandbox.shows_packages("")
+    for digest in ("2" * 64, "3" * 64):
+        await anyio.to_thread.run_sync(sandbox.publish_packages, folders, digest)
+        assert [sandbox.shows_packages(other) for other in (digest, "1" * 64, "")] == [True, False, False]
+    for content in (b"before", b"now"):
+        await anyio.to_thread.run_sync(sandbox.show_file, "a.txt", content)
+    assert (await probe.run(READS_WHAT_IS_SHOWN.code)).result == ["now", "first", "second"]
+
+
+async def test_a_sandbox_without_copies_of_folders_has_nothing_to_synchronise(subject: Subject) -> None:
+    sandbox = (await subject.open(ADD)).sandbox
+    assert await sandbox.synchronise_folders() == NO_NEWS
+    await sandbox.close()
+    assert await sandbox.synchronise_folders() == NO_NEWS
 
 
 async def test_a_tool_call_goes_out_and_its_reply_comes_back(subject: Subject) -> None:

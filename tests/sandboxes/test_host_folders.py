@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import socket
 import stat
+import sys
 import tempfile
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +17,16 @@ import pytest
 
 from moonpool.sandboxes import folder_space, host_folders
 from moonpool.sandboxes.base import LimitKind, SandboxSpec, SandboxStartError
+from moonpool.sandboxes.code_writable import code_may_write, leads_to_code
 from moonpool.sandboxes.folder_copies import IdMapProbe
-from moonpool.sandboxes.host_folders import FolderError, HostFolder, HostFolders, Surroundings, attached
+from moonpool.sandboxes.host_folders import (
+    FOLDERS_MAX,
+    FolderError,
+    HostFolder,
+    HostFolders,
+    Surroundings,
+    attached,
+)
 from moonpool_wire import folder_names
 from sandboxes.probe import Probe
 from tables import every_row
@@ -130,6 +140,12 @@ async def test_code_works_in_a_folder_as_its_owner(
 ATTACKS = (
     TRYING
     + """
+import ctypes
+def rename(flags):
+    write("from")
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.renameat2(-100, b"from", -100, b"to", flags):
+        raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 result = {
     "read": {name: of(lambda: read(name)) for name in FILES},
     "replace": {name: of(lambda: write(name + ".new") or os.replace(name + ".new", name)) for name in FILES},
@@ -153,6 +169,7 @@ result = {
     "pair": of(lambda: [one.close() for one in socket.socketpair()] and None),
     "pipe": of(lambda: os.mkfifo("pipe")),
     "device": of(lambda: os.mknod("null", 0o666 | stat.S_IFCHR, os.makedev(1, 3))),
+    "renamed": [of(lambda: rename(flags)) for flags in (4, 5)],
     "setuid": of(lambda: write("tool") or os.chmod("tool", 0o4755)),
     "setgid": of(lambda: os.fchmod(os.open("tool", os.O_RDONLY), 0o2755)),
     "owner": of(lambda: os.chown("tool", 0, 0)),
@@ -223,6 +240,7 @@ async def attack(real_backend: Backend, image: ImageSpec, folder: Path) -> None:
         "pair": "done",
         "pipe": "Operation not permitted",
         "device": "Operation not permitted",
+        "renamed": ["Operation not permitted"] * 2,
         "setuid": "Operation not permitted",
         "setgid": "Operation not permitted",
         "owner": "Invalid argument",
@@ -286,6 +304,7 @@ async def test_a_sandbox_that_fills_the_disk_of_a_folder_is_ended(
         ("{folder}/to-home", "a home"),
         ("{folder}/loop", "symbolic links|loop"),
         ("{folder}/mounts", "{folder}/mounts/m, below it, is a mount point"),
+        ("{folder}/m2", r"{folder}/m2/\\xe9, below it, is a mount point"),
         ("{folder}/home", "a home"),
         ("{folder}", "a home, or holds one"),
         ("{folder}/data", "Moonpool's data"),
@@ -299,8 +318,8 @@ async def test_a_sandbox_that_fills_the_disk_of_a_folder_is_ended(
 )
 def test_folders_that_are_refused(folder: Path, name: str, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", str(folder / "home"))
-    monkeypatch.setattr(host_folders, "_mount_points", lambda: [folder / "mounts/m"])
-    for made in ("home", "data/private", "code/sub", "odd\nname", "mounts/m"):
+    monkeypatch.setattr(host_folders, "_mount_points", lambda: [folder / "mounts/m", folder / os.fsdecode(b"m2/\xe9")])
+    for made in ("home", "data/private", "code/sub", "odd\nname", "mounts/m", "m2"):
         (folder / made).mkdir(parents=True, exist_ok=True)
     (folder / "file").touch()
     for link, target in (("to-etc", "/etc"), ("to-home", "home"), ("loop", "loop")):
@@ -309,6 +328,44 @@ def test_folders_that_are_refused(folder: Path, name: str, why: str, monkeypatch
     around = Surroundings(home=folder / "home", data=folder / "data", own_code=(folder / "code",))
     with pytest.raises(FolderError, match=why.format(folder=folder)):
         attached([name.format(folder=folder)], around=around)
+
+
+def test_no_folder_leads_to_the_python_that_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not by a link that code could replace, and not by compiled modules, which Python runs in place of its own."""
+    (folder / "venv").symlink_to(sys.prefix)
+    (folder / "lib").mkdir()
+    monkeypatch.setattr(sys, "prefix", str(folder / "venv"))
+    with pytest.raises(FolderError, match=f"by way of {folder}/venv, a link that code could replace"):
+        shown(folder)
+    assert shown(folder / "lib", imports=[folder]).shown[1].path == folder
+    monkeypatch.setattr(sys, "pycache_prefix", str(folder / "lib/not-yet"))
+    with pytest.raises(FolderError, match="PYTHONPYCACHEPREFIX"):
+        shown(folder / "lib")
+
+
+def test_code_may_write_where_a_folder_was_attached_and_not_where_one_was_refused(folder: Path) -> None:
+    parts = [folder / f"part{number}" for number in range(FOLDERS_MAX + 1)]
+    for path in parts:
+        path.mkdir()
+    with pytest.raises(FolderError, match="at most"):
+        shown(*parts)
+    assert not code_may_write(parts[0])
+    kept = folder / "part1/kept"
+    kept.mkdir()
+    attached([parts[1]], imports=[parts[2]], around=replace(AROUND, own_code=(kept,)))
+    assert [code_may_write(path / "below") for path in (parts[1], kept, parts[2])] == [True, False, False]
+    assert leads_to_code(parts[1] / "..")  # what is there may be a link, too
+
+
+def test_mount_points_are_read_as_the_kernel_writes_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = (
+        b"36 25 8:1 / /srv/Gr\xc3\xb6\xc3\x9fe/a\\040b\\134 rw - ext4 /dev/x rw\n"
+        b"37 25 8:1 / /srv/\xe9\x0c\r rw - ext4 x rw\n"
+    )
+    monkeypatch.setattr(Path, "read_bytes", lambda _: lines)
+    assert [os.fsencode(path) for path in host_folders._mount_points()] == [
+        b"/srv/Gr\xc3\xb6\xc3\x9fe/a b\\", b"/srv/\xe9\x0c\r",
+    ]  # fmt: skip
 
 
 def test_what_is_in_a_folder_already_is_attached_once(folder: Path) -> None:

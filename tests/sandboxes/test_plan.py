@@ -362,7 +362,7 @@ def test_what_a_failed_publish_left_does_not_stop_the_next(tmp_path: Path) -> No
     assert (slot / "current" / "servers" / "one" / "__init__.py").read_text(encoding="utf-8") == "x"
 
 
-def test_packages_are_swapped_whole_and_those_before_are_gone(tmp_path: Path) -> None:
+def test_packages_are_swapped_whole_and_those_before_are_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     slots, first, second = SlotFolder(tmp_path / "slots"), tmp_path / "first", tmp_path / "second"
     slot = slots.create("s")
     for folder in (first, second):
@@ -373,6 +373,11 @@ def test_packages_are_swapped_whole_and_those_before_are_gone(tmp_path: Path) ->
         slots.publish_packages("s", [first, tmp_path / "evicted"], "2" * 64)
     assert sorted(path.name for path in slot.iterdir()) == ["packages", f"packages-{'1' * 32}"]
     assert [path.name for path in (slot / "packages").iterdir()] == ["first.py"]
+    held: list[bool] = []
+    monkeypatch.setattr(shutil, "rmtree", lambda *_, **__: held.append(slots._publishing.locked()))
+    slots.publish_packages("s", [second], "4" * 64)
+    assert held == [True]  # another of the same slot could be shown already
+    monkeypatch.undo()
     slots.publish_packages("s", [first, second], "3" * 64)
     assert sorted(path.name for path in slot.iterdir()) == ["packages", f"packages-{'3' * 32}"]
     assert sorted(path.name for path in (slot / "packages").iterdir()) == ["first.py", "second.py"]

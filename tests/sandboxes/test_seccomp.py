@@ -127,6 +127,8 @@ def test_with_folders_no_socket_has_a_name_in_a_file_system(kind: str, machine: 
     assert pairs == [1, 5]
     assert answer(kind, machine, "fchmod", 3, 0o4755) == ERRNO | errno.EPERM
     assert answer(kind, machine, "mknodat", 0, 0, 0o010644) == ERRNO | errno.EPERM
+    renamed = [answer(kind, machine, "renameat2", 0, 0, 0, 0, flags) for flags in (0, 1, 2, 4, 5, 0xF_0000_0004)]
+    assert renamed == [ALLOW, ALLOW, ALLOW, *(3 * [ERRNO | errno.EPERM])]  # RENAME_WHITEOUT leaves a device
 
 
 @pytest.mark.parametrize("machine", MACHINES)

@@ -90,6 +90,18 @@ async def test_an_execution_without_a_checkpoint_of_its_own_takes_those_before_i
         assert (await s.run("x")).data == 1
 
 
+async def test_a_process_from_before_a_crash_takes_large_messages() -> None:
+    """It knows the numbers of those that it heard, so those of the host go on over the crash."""
+    large = f"x = {'a' * 300_000!r}\nlen(x)"
+    async with moonpool.session(checkpoints=True) as s:
+        assert (await s.run(large)).data == 300_000
+        kept = await s.checkpoint("kept")
+        assert (await s.run("import os; os._exit(3)")).recovered
+        await s.undo(to=kept)
+        for _ in range(2):
+            assert (await s.run(large)).check().data == 300_000
+
+
 async def test_branches_outlive_a_crash_of_one_of_them() -> None:
     async with moonpool.session(checkpoints=True) as s:
         await s.run("x = 1")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
-from moonpool.sandboxes import host_folders
+from moonpool.sandboxes import code_writable
 from moonpool.upstreams.base import UpstreamStartError
 from moonpool.upstreams.line_buffer import ArrivedLines, OversizedLine
 from moonpool.upstreams.process import HELD_OPEN_S, STDERR_BYTES_MAX, open_process
@@ -46,15 +46,34 @@ async def test_a_command_does_not_start_where_code_of_a_sandbox_may_write(
     monkeypatch.chdir(tmp_path)
     here = "import os; print(os.getcwd(), flush=True)"
     for written, given, told in (
-        (set[Path](), entry(here), str(tmp_path)),
-        ({tmp_path}, entry(here), "/"),
-        ({tmp_path}, entry(here, "./file.py"), str(tmp_path)),  # it says so
-        ({tmp_path}, {**entry(here), "cwd": str(tmp_path)}, str(tmp_path)),
+        (False, entry(here), str(tmp_path)),
+        (True, entry(here), "/"),
+        (True, entry(here, "./file.py"), str(tmp_path)),  # it says so
+        (True, {**entry(here), "cwd": str(tmp_path)}, str(tmp_path)),
     ):
-        monkeypatch.setattr(host_folders, "_written", written)
+        monkeypatch.setattr(code_writable, "_written", {(tmp_path, ())} if written else set())
         with anyio.fail_after(30):
             async with opened(given) as process:
                 assert await process.receive_line() == told.encode(), given
+
+
+async def test_a_command_is_not_looked_up_where_code_of_a_sandbox_may_write(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    for name in ("elsewhere", "code/bin"):
+        (tool := tmp_path / name / "a-tool").parent.mkdir(parents=True)
+        tool.write_text(f"#!/bin/sh\necho {name}\n", encoding="utf-8")
+        tool.chmod(0o755)
+    (tmp_path / "link").symlink_to("code/bin")
+    monkeypatch.chdir(tmp_path / "code/bin")
+    path = os.pathsep.join(["", *(str(tmp_path / name) for name in ("link", "code/bin", "elsewhere"))])
+    monkeypatch.setenv("PATH", path)
+    for written, env, told in ((False, {}, "code/bin"), (True, {}, "elsewhere"), (True, {"PATH": path}, "code/bin")):
+        monkeypatch.setattr(code_writable, "_written", {(tmp_path / "code", ())} if written else set())
+        with anyio.fail_after(30):
+            async with opened({"command": "a-tool", "env": env}) as process:
+                assert await process.receive_line() == told.encode()
+    assert code_writable.without_code(f":{tmp_path}/code") == os.defpath
 
 
 async def logged(log: Path, word: str) -> None:

@@ -27,11 +27,14 @@ PIP_PRECEDENCE = ("global", "install", ":env:")  # later wins, as in pip
 def read_pip_settings(python: str = sys.executable) -> dict[str, str]:
     """Return pip's effective settings for `install`; without pip, those of its environment variables."""
     # SECURITY: -P, else a `pip` in the current directory is run, where code of a sandbox may have put it.
+    # The same for PYTHONPATH, in which an empty place is that directory.
     command = [python, "-P", "-m", "pip", "--disable-pip-version-check", "config", "list"]
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     try:
         listed = subprocess.run(
-            command, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=PIP_TIMEOUT_S, check=False
-        )
+            command, env=env, stdin=subprocess.DEVNULL, capture_output=True, encoding="utf-8", timeout=PIP_TIMEOUT_S,
+            check=False,
+        )  # fmt: skip
     except (OSError, subprocess.TimeoutExpired):
         listed = None
     if listed is not None and listed.returncode == 0:

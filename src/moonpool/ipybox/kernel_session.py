@@ -12,7 +12,7 @@ from moonpool.configuration.secrets import secrets_in_arguments
 from moonpool.ipybox.pictures import save_pictures
 from moonpool.ipybox.registered_servers import NewServers, awaited
 from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest
-from moonpool.sandboxes.host_folders import link_of_code
+from moonpool.sandboxes.code_writable import link_of_code
 from moonpool.sdk import events
 from moonpool.sdk.approve_functions import EventTypes, in_loop
 from moonpool.sdk.results import Result

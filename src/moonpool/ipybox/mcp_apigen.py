@@ -16,8 +16,8 @@ from moonpool.core.errors import ConfigError, InputError
 from moonpool.core.naming import name_server_modules
 from moonpool.ipybox.options import as_path, with_env_file
 from moonpool.ipybox.registered_servers import register
+from moonpool.sandboxes.code_writable import link_of_code
 from moonpool.sandboxes.folder_binding import open_without_links
-from moonpool.sandboxes.host_folders import link_of_code
 from moonpool.sdk.approve_functions import EventTypes, in_a_thread
 from moonpool.sdk.options import SessionOptions
 from moonpool.sdk.session_handle import SessionHandle

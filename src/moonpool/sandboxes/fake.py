@@ -49,6 +49,8 @@ class FakeGuest:
         self.inbox: asyncio.Queue[tuple[HostMessage, bytes] | None] = asyncio.Queue()
         self.files: dict[str, bytes] = {}
         self.published: list[tuple[Path, str]] = sandbox.published
+        self.shown = sandbox.files
+        self.packages = sandbox.packages
         self.hash_seed = sandbox.hash_seed
 
     async def receive(self) -> tuple[HostMessage, bytes]:
@@ -181,6 +183,8 @@ class FakeSandbox:
         return digest == (self.packages[-1][1] if self.packages else "")
 
     def publish_packages(self, folders: Sequence[Path], digest: str) -> None:
+        for folder in folders:
+            folder.stat()
         self.packages.append((tuple(folders), digest))
 
     def show_file(self, name: str, content: bytes) -> None:

@@ -12,13 +12,14 @@ is opened without following a link, and what the sandbox has mounted is compared
 from __future__ import annotations
 
 import os
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import Fault, MoonpoolError
-from moonpool.sandboxes.late_imports import guard_late_imports
+from moonpool.sandboxes.code_writable import let_code_write, link_of_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -38,9 +39,8 @@ _REFUSED_BELOW: Final = (
     "/environments", "/folders", "/moonpool", "/quota", "/slots", "/workspace", "/wrappers",
 )  # fmt: skip
 """Refused with all that is below: the system's own, or the sandbox's."""
-
-
-_written: Final[set[Path]] = set()
+_OCTAL: Final = re.compile(rb"\\([0-3][0-7]{2})")
+"""Of blanks and backslashes in /proc/self/mountinfo."""
 
 
 class FolderError(MoonpoolError):
@@ -101,37 +101,21 @@ def attached(
     shown: list[HostFolder] = []
     for paths, writable in ((work, True), (imports, False)):
         for given in paths:
-            folder = _checked(Path(given), around, writable=writable)
-            if folder.writable:
-                _written.add(folder.path)
-                guard_late_imports(code_may_write)
+            others = [one.path for one in shown if one.writable]
+            folder = _checked(Path(given).expanduser(), around, others, writable=writable)
             if not any(folder.path.is_relative_to(one.path) and (one.writable or not writable) for one in shown):
                 shown.append(folder)
     if len(shown) > FOLDERS_MAX:
         raise FolderError(f"at most {FOLDERS_MAX} folders can be attached to a session, not {len(shown)}")
+    for folder in shown:
+        if folder.writable:
+            let_code_write(folder.path, tuple(folder.path / one for one in folder.fixed))
     return HostFolders(tuple(shown), is_workspace)
 
 
-def code_may_write_somewhere() -> bool:
-    """Whether this process has attached any folder for writing."""
-    return bool(_written)
-
-
-def code_may_write(path: Path, work: Iterable[Path] = ()) -> bool:
-    """Whether a folder that this process has attached for writing, now or before, or one of `work` holds `path`."""
-    return any(path.is_relative_to(folder) for folder in (*_written, *(one.resolve() for one in work)))
-
-
-def link_of_code(path: Path, work: Iterable[Path] = ()) -> Path | None:
-    """The first link on a path that code may have made."""
-    steps = (*reversed(path.absolute().parents), path.absolute())
-    return next((step for step in steps if step.is_symlink() and code_may_write(step.parent.resolve(), work)), None)
-
-
-def _checked(given: Path, around: Surroundings, *, writable: bool) -> HostFolder:
-    given = given.expanduser()
+def _checked(given: Path, around: Surroundings, others: Sequence[Path], *, writable: bool) -> HostFolder:
     try:
-        if (link := link_of_code(given)) is not None:
+        if (link := link_of_code(given, others)) is not None:
             raise FolderError(f"{given} cannot be attached: {link} is a link that code may have made; remove it")
         path = given.resolve(strict=True)
     except (OSError, RuntimeError, ValueError) as error:
@@ -164,8 +148,14 @@ def _refusal(path: Path, around: Surroundings, *, writable: bool) -> str | None:
         return f"it holds Moonpool's data ({data}), or lies in it"
     if writable and any(path.is_relative_to(own) for own in around.own_code):
         return "Moonpool itself, or the Python that runs it, lies there"
+    if writable and (link := _link_to_own_code(path, around)) is not None:
+        return f"Moonpool's Python runs by way of {link}, a link that code could replace"
+    if writable and sys.pycache_prefix is not None and Path(sys.pycache_prefix).resolve().is_relative_to(path):
+        return f"Python keeps compiled modules there, in {sys.pycache_prefix} (PYTHONPYCACHEPREFIX)"
     below = next((place for place in _mount_points() if place != path and place.is_relative_to(path)), None)
-    return None if below is None else f"{below}, below it, is a mount point"
+    if below is None:
+        return None
+    return f"{os.fsencode(below).decode(errors='backslashreplace')}, below it, is a mount point"
 
 
 def _homes() -> set[Path]:
@@ -181,17 +171,32 @@ def _homes() -> set[Path]:
     return homes
 
 
+def _link_to_own_code(path: Path, around: Surroundings) -> Path | None:
+    """A link in the folder `path`, beside what is read-only there, on the way to what this process runs."""
+    for place in (sys.executable, sys.prefix, sys.exec_prefix, sys.base_prefix, str(Path(__file__).parents[2])):
+        link = link_of_code(Path(place), [path])
+        if link is not None and not any(link.parent.resolve().is_relative_to(own) for own in around.own_code):
+            return link
+    return None
+
+
 def own_code() -> tuple[Path, ...]:
-    """Moonpool's packages and the Python that runs it: whoever changes these is out of the sandbox."""
+    """Moonpool's packages and the Python that runs it: whoever changes these is out of the sandbox.
+
+    Where Moonpool is installed, all that is installed beside it, for it imports that.
+    """
     packages = Path(__file__).resolve().parents[2]
     code = [packages / name for name in ("moonpool", "moonpool_guest", "moonpool_wire")]
+    code += [packages] if any(packages.glob("moonpool-*.dist-info")) else []
     prefixes = [Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix)]
     return tuple(dict.fromkeys(path for path in (*code, *prefixes) if path.exists() and path != Path("/usr")))
 
 
 def _mount_points() -> list[Path]:
     try:
-        lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+        lines = Path("/proc/self/mountinfo").read_bytes().strip().split(b"\n")
     except OSError as error:
         raise FolderError(f"no folder can be attached: the mounts of this machine are unknown ({error})") from None
-    return [Path(line.split()[4].encode().decode("unicode_escape")) for line in lines]
+    return [
+        Path(os.fsdecode(_OCTAL.sub(lambda found: bytes([int(found[1], 8)]), line.split(b" ")[4]))) for line in lines
+    ]

@@ -1,48 +1,117 @@
 """What this process imports late does not come from a folder that code of a sandbox may write.
 
-A program often stands in the folder that it attaches: then that folder is the first on `sys.path`, and a file `uv.py`
-or `stringprep.py` that code writes there would run in this process as soon as somebody imports that name.
+A program often stands in the folder that it attaches: then that folder is the first on `sys.path`, and a file `h11.py`
+or `winreg.py` that code writes there would run in this process as soon as any library asks for that name.
 
-SECURITY: this covers Python's own modules and those that Moonpool imports late, not what the program imports.
+Who asks decides, not the name: a list of names is never whole, since libraries ask for much that is not installed.
+Only modules of the folder find modules there, and the program where it is no file (`python -c`, a prompt, a notebook).
+What belongs to a module of the folder is found by all: its submodules, and itself when it is loaded anew. The standard
+library's names are never found there.
+
+The place is the hooks of `sys.path`: every search passes these, also those of namespace packages, of other finders and
+of `pkgutil`. `importlib.metadata` has none, so its search of `sys.path` is replaced: an entry point names code, too.
+
+SECURITY: this does not cover what the program imports, and an import by a compiled module counts as its caller's.
 """
 
 from __future__ import annotations
 
+import os
+import pkgutil
 import sys
-from importlib.abc import MetaPathFinder
+from contextlib import suppress
 from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable
     from importlib.machinery import ModuleSpec
-    from types import ModuleType
-
-_NAMES: Final = frozenset({
-    *sys.stdlib_module_names, "cryptography", "httpx2", "idna", "mcp", "prometheus_client", "rich", "uv",
-})  # fmt: skip
+    from importlib.metadata import DistributionFinder, PathDistribution
+    from types import FrameType, ModuleType
 
 
-class _Elsewhere(MetaPathFinder):
-    """Finds these names elsewhere first."""
+class _Guard:
+    """The hook of `sys.path` that takes the entries where code may write."""
 
-    def __init__(self, code_may_write: Callable[[Path], bool]) -> None:
-        self._code_may_write = code_may_write
+    def __init__(self, leads_to_code: Callable[[Path], bool]) -> None:
+        self._leads_to_code = leads_to_code
 
-    def find_spec(
-        self,
-        fullname: str,
-        path: Sequence[str] | None,
-        target: ModuleType | None = None,  # noqa: ARG002  the protocol's
-    ) -> ModuleSpec | None:
-        if path is not None or fullname not in _NAMES:
-            return None
-        elsewhere = [one for one in sys.path if not self._code_may_write(Path(one).resolve())]
-        return PathFinder.find_spec(fullname, elsewhere)
+    def __call__(self, entry: str) -> _GuardedEntry:
+        if self._leads_to_code(Path(entry)):
+            for hook in sys.path_hooks:
+                if hook is not self:
+                    with suppress(ImportError):
+                        return _GuardedEntry(hook(os.path.join(os.getcwd(), entry)), self)  # noqa: PTH109, PTH118
+        raise ImportError("not this hook's", path=entry)
+
+    def lets_find(self, fullname: str, target: ModuleType | None) -> bool:
+        """Whether this import may find a module in the folder."""
+        if fullname in sys.stdlib_module_names:
+            return False
+        belongs_to = target or sys.modules.get(fullname.rpartition(".")[0])
+        return self._is_codes(getattr(belongs_to, "__dict__", {}).get("__file__")) or self.program_asks()
+
+    def program_asks(self) -> bool:
+        """Whether the innermost frame that imports, or asks what is installed, is the program's."""
+        frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        asking = _of_find_spec(frame) or frame  # beyond the finders that importlib asks: those of tools import nothing
+        while asking is not None:
+            names = asking.f_globals
+            module, file = str(names.get("__name__")), names.get("__file__")
+            is_main = module == "__main__"
+            if (is_main or file is not None) and module != __name__ and module.partition(".")[0] != "importlib":
+                return file is None or self._is_codes(file, relative=is_main)
+            asking = asking.f_back  # also from what `exec` runs: that counts as its caller's
+        return False
+
+    def find_distributions(self, context: DistributionFinder.Context | None = None) -> Iterable[PathDistribution]:
+        """In place of `PathFinder`'s."""
+        from importlib.metadata import DistributionFinder, MetadataPathFinder  # noqa: PLC0415  0.02 s, rarely needed
+
+        asked: dict[str, Any] = vars(context or DistributionFinder.Context())
+        if "path" not in asked and not self.program_asks():
+            asked = {**asked, "path": [entry for entry in sys.path if not self._leads_to_code(Path(entry))]}
+        return MetadataPathFinder.find_distributions(DistributionFinder.Context(**asked))
+
+    def _is_codes(self, file: object, *, relative: bool = False) -> bool:
+        """`relative`: as debuggers and profilers name the program. Of others we do not know the directory."""
+        return isinstance(file, str) and (relative or os.path.isabs(file)) and self._leads_to_code(Path(file))  # noqa: PTH117
 
 
-def guard_late_imports(code_may_write: Callable[[Path], bool]) -> None:
-    """From now on, once for this process."""
-    if not any(isinstance(finder, _Elsewhere) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Elsewhere(code_may_write))
+class _GuardedEntry:
+    """An entry of `sys.path`, or of a package's path, where code may write."""
+
+    def __init__(self, finder: Any, guard: _Guard) -> None:
+        self._finder = finder
+        self._guard = guard
+
+    def find_spec(self, fullname: str, target: ModuleType | None = None) -> ModuleSpec | None:
+        return self._finder.find_spec(fullname, target) if self._guard.lets_find(fullname, target) else None
+
+    def iter_modules(self, prefix: str = "") -> Iterable[tuple[str, bool]]:
+        """What lies there, for `pkgutil`: names, nothing is run."""
+        listed: Any = getattr(pkgutil, "iter_importer_modules")  # noqa: B009  missing in its types
+        return listed(self._finder, prefix)
+
+    def invalidate_caches(self) -> None:
+        if hasattr(self._finder, "invalidate_caches"):
+            self._finder.invalidate_caches()
+
+
+def _of_find_spec(frame: FrameType | None) -> FrameType | None:
+    while frame is not None:
+        if frame.f_code.co_name == "_find_spec" and frame.f_globals.get("__name__") == "importlib._bootstrap":
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def guard(leads_to_code: Callable[[Path], bool]) -> None:
+    """From now on, also in folders that were searched before. INVARIANT: the import lock is held."""
+    before = [hook for hook in sys.path_hooks if isinstance(hook, _Guard)]
+    hook = before[0] if before else _Guard(leads_to_code)
+    sys.path_hooks[:] = [hook, *(other for other in sys.path_hooks if other is not hook)]
+    if not before:
+        setattr(PathFinder, "find_distributions", staticmethod(hook.find_distributions))  # noqa: B010  typed otherwise
+    sys.path_importer_cache.clear()

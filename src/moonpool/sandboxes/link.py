@@ -237,9 +237,14 @@ class GuestLink:
         return data[: max(0, at - known)]
 
     def _begin_anew(self, behind: bytes) -> None:
-        """Another process of the guest has the channel: drop the frames that its predecessor left half done."""
+        """Another process of the guest has the channel: drop the frames that its predecessor left half done.
+
+        INVARIANT: our numbers of blobs go on: a process from before, which an undo wakes up, knows those that it heard.
+        """
         self._behind, self._is_anew = None, True
+        blobs_sent = self._channel.blobs_sent
         self._channel = Channel(blob_bytes_max=BLOB_BYTES_MAX_TO_HOST)
+        self._channel.blobs_sent = blobs_sent
         if self._unsent:
             self._unsent.clear()
             self._loop.remove_writer(self._fd)

@@ -34,6 +34,7 @@ _AF_UNIX, _AF_INET, _AF_INET6 = 1, 2, 10
 _SOCK_STREAM, _SOCK_SEQPACKET, _SOCK_TYPE = 1, 5, 0xF
 _IPPROTO_IP, _IPPROTO_TCP, _IPPROTO_IPV6 = 0, 6, 41
 _SET_ID_BITS = 0o6000
+_RENAME_WHITEOUT = 4
 _TIOCSTI, _TIOCLINUX, _TIOCSETD = 0x5412, 0x541C, 0x5423
 _RLIMIT_CORE = 4
 _SOL_SOCKET, _SO_SNDBUF, _SO_SNDBUFFORCE = 1, 7, 32
@@ -75,7 +76,7 @@ _X86_64: Final[dict[str, int]] = dict(
     io_setup=206, io_destroy=207, io_submit=209, io_getevents=208, io_pgetevents=333, setrlimit=160, prlimit64=302,
     setsockopt=54, fcntl=72, prctl=157, sendto=44, recvfrom=45, sendmsg=46, recvmsg=47, sendmmsg=307, recvmmsg=299,
     inotify_init=253, inotify_init1=294, setxattr=188, lsetxattr=189, fsetxattr=190, madvise=28, seccomp=317,
-    pipe2=293, chmod=90, fchmod=91, fchmodat=268, **_SINCE_424,
+    pipe2=293, renameat2=316, chmod=90, fchmod=91, fchmodat=268, **_SINCE_424,
 )  # fmt: skip
 _AARCH64: Final[dict[str, int]] = dict(
     ptrace=117, clone=220, unshare=97, setns=268, mount=40, umount2=39, pivot_root=41, chroot=51,
@@ -89,7 +90,7 @@ _AARCH64: Final[dict[str, int]] = dict(
     io_destroy=1, io_submit=2, io_getevents=4, io_pgetevents=292, setrlimit=164, prlimit64=261,
     setsockopt=208, fcntl=25, prctl=167, sendto=206, recvfrom=207, sendmsg=211, recvmsg=212, sendmmsg=269,
     recvmmsg=243, inotify_init1=26, setxattr=5, lsetxattr=6, fsetxattr=7, madvise=233, seccomp=277,
-    pipe2=59, fchmod=52, fchmodat=53, **_SINCE_424,
+    pipe2=59, renameat2=276, fchmod=52, fchmodat=53, **_SINCE_424,
 )  # fmt: skip
 _ARCHITECTURES: Final = {"x86_64": (_X86_64, 0xC000_003E), "aarch64": (_AARCH64, 0xC000_00B7)}
 
@@ -332,8 +333,8 @@ def _folder_checks() -> list[tuple[str, list[_Instruction]]]:
 
     A socket in a file system is connected to across all namespaces, also through a read-only mount. So there are pairs
     of connected sockets only: one of any other kind could name a socket of the host as its peer. Set-user-id bits count
-    for whoever runs the file outside, and a pipe makes whoever opens it wait. A bit that is given as a file is made is
-    taken by the Linux kernel at the first byte that is written.
+    for whoever runs the file outside, a pipe makes whoever opens it wait, and a rename can leave a device behind. A
+    bit that is given as a file is made is taken by the Linux kernel at the first byte that is written.
     """
     connected = [
         _argument(0), (_JUMP_EQ, 0, 5, _AF_UNIX), _argument(1), (_AND, 0, 0, 0xF), (_JUMP_EQ, 1, 0, _SOCK_STREAM),
@@ -344,6 +345,7 @@ def _folder_checks() -> list[tuple[str, list[_Instruction]]]:
         ("socket", [_fail(errno.EAFNOSUPPORT)]),
         ("socketpair", connected),
         *((name, [_argument(at), (_JUMP_SET, 0, 1, _SET_ID_BITS), _fail(errno.EPERM), _allow()]) for name, at in modes),
+        ("renameat2", [_argument(4), (_JUMP_SET, 0, 1, _RENAME_WHITEOUT), _fail(errno.EPERM), _allow()]),
         *((name, _regular_only(at)) for name, at in (("mknod", 1), ("mknodat", 2))),
     ]
 

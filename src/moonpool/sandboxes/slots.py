@@ -155,9 +155,9 @@ class SlotFolder:
                     raise
             _point(slot, _PACKAGES, target)
             self._packages[name] = digest
-        for old in slot.glob(f"{_PACKAGES}-*"):  # code reaches files by the link only
-            if old.name != target:
-                shutil.rmtree(old, ignore_errors=True)
+            for old in slot.glob(f"{_PACKAGES}-*"):  # code reaches files by the link only
+                if old.name != target:
+                    shutil.rmtree(old, ignore_errors=True)
 
     def remove(self, name: str) -> None:
         """Take a slot back. The sandbox that saw it is gone. What is not kept is unlinked on a worker thread."""

@@ -70,13 +70,16 @@ class Supervisor:
             self._poll.register(fd, select.POLLIN)
         while True:
             for fd, _ in self._poll.poll():
+                forked = None
                 if fd == self._wake:
                     self._reap()
-                    if self._fallen is not None and (forked := self._go_on(self._fallen)) is not None:
-                        return forked
                 elif fd == self._reports.fileno():
                     self._hear_report()
-                elif self._is_kernel(fd) and (forked := self._hear_kernel()) is not None:
+                elif self._is_kernel(fd):
+                    forked = self._hear_kernel()
+                if forked is None and self._fallen is not None:  # after each: who looks around reaps, too
+                    forked = self._go_on(self._fallen)
+                if forked is not None:
                     return forked
 
     def _is_kernel(self, fd: int) -> bool:

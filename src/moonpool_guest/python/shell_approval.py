@@ -52,8 +52,10 @@ def _ask_before_commands(shell: Any) -> None:
         return texts.SList(printed.splitlines()) if split else texts.LSString(printed)
 
     shell.system, shell.getoutput = system, getoutput
-    magics = shell.magics_manager.magics["cell"]
-    for name in ("bash", "sh", "script"):
+    manager = shell.magics_manager
+    scripts = manager.registry["ScriptMagics"]  # loads it: that replaces its magics
+    magics = manager.magics["cell"]
+    for name in ("script", *scripts.script_magics):
         magics[name] = _asking_magic(magics[name])
 
 

@@ -39,6 +39,9 @@ attempt("setuid", lambda: os.chmod("new", 0o4755), "EPERM")
 born = os.open("born", os.O_WRONLY | os.O_CREAT, 0o4755)  # with its first byte it loses the bit: the host looks
 os.write(born, b"#!/bin/sh")
 attempt("device", lambda: os.mknod("disk", 0o666 | stat.S_IFBLK, os.makedev(254, 0)), "EPERM")
+for flags in (4, 5):  # RENAME_WHITEOUT, also with another flag
+    attempt("leave a device", lambda: syscall("renameat2", -100, ctypes.c_char_p(b"new"), -100,
+            ctypes.c_char_p(b"renamed"), flags), "EPERM")
 attempt("a socket of the host", lambda: socket.socket(socket.AF_UNIX), "EAFNOSUPPORT")
 if set(os.listdir("..")) - {"work", "imports"}:
     note(f"beside the folders are {os.listdir('..')}")
@@ -58,10 +61,7 @@ async def _guards(stage: Stage) -> Finding:
             if is_start and error.step != ATTACHING:
                 raise  # SECURITY: what says nothing about folders leaves the claim unproved
             why = error.reason if is_start else str(error)
-            raise UnavailableError(
-                f"no folder can be attached here: {why}; root needs a file system with id-mapped mounts, so run "
-                "Moonpool as the owner of the folders instead"
-            ) from None
+            raise UnavailableError(f"no folder can be attached here: {why}; correct this, or attach none") from None
         program = f"WORK, IMPORTS, SECRETS = {str(work)!r}, {str(imports)!r}, {_SECRETS!r}\n{_TRY}"
         heard = await stage.run(sandbox, program)
         await sandbox.close()  # before the folder goes
@@ -97,7 +97,8 @@ FOLDERS: Final[tuple[AnyProbe, ...]] = (
     HostProbe(
         probe_id="folder-guards",
         claim="C-FOLD-1",
-        title="with folders attached: read credentials, write imports or hooks, look beside, leave a setuid program",
+        title="with folders attached: read credentials, write imports or hooks, look beside, leave a device or a "
+        "setuid program",
         play=_guards,
     ),
 )

@@ -34,7 +34,7 @@ _NUMBERS = dict(
     clone=(56, 220), clone3=(435, 435), io_setup=(206, 0), io_uring_setup=(425, 425), io_uring_enter=(426, 426),
     io_uring_register=(427, 427), open_tree=(428, 428), move_mount=(429, 429), fsopen=(430, 430), fsmount=(432, 432),
     mount_setattr=(442, 442), pidfd_open=(434, 434), pidfd_getfd=(438, 438), memfd_secret=(447, 447), mlock=(149, 228),
-    fcntl=(72, 25), prctl=(157, 167), inotify_init1=(294, 26),
+    fcntl=(72, 25), renameat2=(316, 276), prctl=(157, 167), inotify_init1=(294, 26),
     ioctl=(16, 29), sethostname=(170, 161), prlimit64=(302, 261), quotactl=(179, 60), capset=(126, 91),
     seccomp=(317, 277), madvise=(28, 233), setxattrat=(463, 463),
     landlock_create_ruleset=(444, 444), iopl=(172, 470), ioperm=(173, 470), modify_ldt=(154, 470),

@@ -1,0 +1,133 @@
+"""A program in a folder that it attached: what code writes there runs only where the program itself imports it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+LIBRARY = """
+import importlib, importlib.metadata, importlib.util, pkgutil, sys, threading
+from importlib.machinery import PathFinder
+
+def found(ask):
+    try:
+        return ask() is not None
+    except ModuleNotFoundError:
+        return False
+
+def importing(name): return __import__(name, fromlist=["x"])
+def statement(name): exec(f"import {name}", {}); return True
+def loaded(name): return importlib.import_module(name)
+def looked_up(name): return importlib.util.find_spec(name)
+def by_pkgutil(name): return pkgutil.find_loader(name) if sys.version_info < (3, 12) else importlib.util.find_spec(name)
+def by_finder(name): return PathFinder.find_spec(name)
+def entry_points(): return sorted(one.name for one in importlib.metadata.entry_points(group="moonpool-test"))
+def anew(module): return importlib.reload(module)
+
+class Delegating:  # as test runners have one, that rewrites what is found
+    @staticmethod
+    def find_spec(name, path=None, target=None):
+        return PathFinder.find_spec(name, path, target)
+"""
+PROGRAM = """
+import importlib, json, os, sys, zipfile
+from pathlib import Path
+here, outside = Path(HERE), Path(HERE).parent / "outside"
+sys.path[:] = [place for place in sys.path if place not in ("", HERE)]
+sys.path[:0] = ["", HERE, "relative", str(here / "file.zip"), str(outside / "link"), str(here / "kept"), str(outside)]
+import library, own, shared.given
+from moonpool.sandboxes.host_folders import Surroundings, attached
+
+around = Surroundings(home=Path("/home/nobody-here"), data=Path("/var/lib/nothing-here"), own_code=(here / "kept",))
+attached([here], around=around)
+
+HOSTILE = "raise RuntimeError('what code wrote was run')"
+def write(path, text=HOSTILE):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+names = ("brotli", "winreg", "org", "in_relative", "in_link", "in_zip", "package", "shared.late")
+write(here / "brotli.py")
+write(here / "winreg.py")
+write(here / "org/python/core.py")
+write(here / "relative/in_relative.py")
+write(here / "linked/in_link.py")
+write(here / "package/__init__.py")
+write(here / "shared/late.py")
+write(here / "shared/theirs.py")
+write(here / "later.py", "x = 1")
+write(here / "own/sub.py", "x = 1")
+with zipfile.ZipFile(here / "file.zip", "w") as file:
+    file.writestr("in_zip.py", HOSTILE)
+write(here / "evil-1.dist-info/METADATA", "Name: evil\\nVersion: 1\\n")
+write(here / "evil-1.dist-info/entry_points.txt", "[moonpool-test]\\nby_code = brotli:run\\n")
+library.importlib.invalidate_caches()
+
+told = {}
+for hooked in (False, True):
+    if hooked:
+        sys.meta_path.insert(0, library.Delegating)
+    for ask in ("importing", "statement", "loaded", "looked_up", "by_pkgutil", "by_finder"):
+        for name in names:
+            if "." not in name or ask not in ("by_finder", "by_pkgutil"):
+                told[f"{ask} {name} {hooked}"] = library.found(lambda: getattr(library, ask)(name))
+sys.path.append(str(outside / "more"))  # namespace packages look anew
+told["late of a namespace"] = library.found(lambda: library.loaded("shared.late"))
+told["by what is read-only there"] = library.found(lambda: importlib.import_module("in_kept").importing("brotli"))
+told["entry points"] = library.entry_points() != ["given"]
+told["standard, by the program"] = library.found(lambda: __import__("winreg"))
+allowed = {
+    "not the library's own": library.found(lambda: library.loaded("shared.theirs")),
+    "kept": library.found(lambda: library.loaded("in_kept")),
+    "submodule": library.found(lambda: library.loaded("own.sub")),
+    "loaded anew": library.anew(own) is own,
+    "the program's": __import__("later").x == 1,
+    "the program's, by name": library.importlib.util.find_spec("brotli") is not None,
+    "listed": "brotli" in [one.name for one in library.pkgutil.iter_modules([HERE])],
+}
+print(json.dumps([[name for name, found in told.items() if found], [name for name, ok in allowed.items() if not ok]]))
+"""
+
+
+def started(folder: Path, *arguments: str) -> Any:
+    done = subprocess.run(
+        [sys.executable, *arguments], cwd=folder, capture_output=True, encoding="utf-8", timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    """The program's folder, with a library beside it."""
+    here, outside = tmp_path / "here", tmp_path / "outside"
+    for path, text in (
+        (here / "own/__init__.py", ""),
+        (here / "kept/in_kept.py", LIBRARY),
+        (here / "linked/early.py", ""),
+        (here / "shared/early.py", ""),
+        (outside / "library.py", LIBRARY),
+        (outside / "shared/given.py", ""),
+        (outside / "shared/theirs.py", ""),
+        (outside / "given-1.dist-info/METADATA", "Name: given\nVersion: 1\n"),
+        (outside / "given-1.dist-info/entry_points.txt", "[moonpool-test]\ngiven = library:found\n"),
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    (outside / "link").symlink_to(here / "linked")
+    return here
+
+
+@pytest.mark.parametrize("kind", ["a file", "a command", "a module of it", "profiled"])
+def test_no_library_imports_what_code_wrote(here: Path, kind: str) -> None:
+    program = f"HERE = {str(here)!r}\n{PROGRAM}"
+    (here / "program.py").write_text(program, encoding="utf-8")
+    given = {"a file": ["program.py"], "a command": ["-c", program], "a module of it": ["-c", "import program"],
+             "profiled": ["-m", "cProfile", "-o", "figures", "program.py"]}[kind]  # fmt: skip
+    assert started(here, *given) == [[], []]
