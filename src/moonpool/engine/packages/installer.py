@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import threading
 import weakref
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +29,7 @@ from moonpool.engine.packages.overlaps import check_overlaps
 from moonpool.engine.packages.specifiers import canonical_name, parse_requirements
 from moonpool.engine.packages.store import WheelRef
 from moonpool.engine.packages.wheels import WheelBounds
-from moonpool.sandboxes.shielding import finish
+from moonpool.sandboxes.shielding import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -146,11 +148,14 @@ class PackageInstaller:
         missing = [one for one, there in zip(wheels, at_hand, strict=True) if there is None]
         if missing:
             await build.download(missing)
+        working = ExitStack()
         try:
-            with self._services.store.working_folder() as folder:
-                fetched = [await self._unpacked(build, n, one, folder) for n, one in enumerate(missing)]
+            folder = await in_thread(lambda: working.enter_context(self._services.store.working_folder()))
+            fetched = [await self._unpacked(build, n, one, folder) for n, one in enumerate(missing)]
         except OSError as error:
             raise _not_unpacked("its file", error) from None
+        finally:
+            await in_thread(working.close)
         rest = iter(fetched)
         return tuple(there or next(rest) for there in at_hand)
 
@@ -165,10 +170,13 @@ class PackageInstaller:
         file = folder / f"{number}.whl"
         digest = await build.take(number, wheel, file)
         bounds = WheelBounds(bytes_max=services.bytes_max, files_max=FILES_MAX)
+        given_up = threading.Event()
 
         def unpack() -> StoredWheel:
             try:
-                return services.store.keep(file, digest, bounds, name=wheel.name, version=wheel.version)
+                return services.store.keep(
+                    file, digest, bounds, name=wheel.name, version=wheel.version, given_up=given_up
+                )
             except MoonpoolError:
                 raise
             except OSError as error:
@@ -176,7 +184,7 @@ class PackageInstaller:
             finally:
                 file.unlink(missing_ok=True)
 
-        return await finish(asyncio.to_thread(unpack))
+        return await in_thread(unpack, given_up=given_up)
 
     def _check(self, packages: SessionPackages) -> None:
         """Raises PackageTooLargeError, PackageRefusedError. Blocks for a moment where there are many files."""

@@ -18,18 +18,21 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
 from moonpool.engine.packages.model import StoredWheel
 from moonpool.engine.packages.wheels import unpack_wheel
 from moonpool.store.private_files import StoreFolderError, private_folder, read_own_file, replace_private_file
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Collection, Generator, Iterator
     from pathlib import Path
 
@@ -40,6 +43,7 @@ RESOLUTION_S_MAX: Final = 86_400.0
 _RESOLUTIONS_MAX: Final = 500
 _KEPT_FILE_BYTES_MAX: Final = 64 * 1024**2
 _KEPT: Final = "wheel.json"
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
 class WheelRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +51,7 @@ class WheelRef(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     version: str
-    sha256: str
+    sha256: Annotated[str, Meta(max_length=64, pattern=r"^[0-9a-f]{64}$")]
 
 
 class _Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +107,13 @@ class WheelStore:
             os.close(lock)
 
     def find(self, sha256: str) -> StoredWheel | None:
-        """The wheel with this digest, if it is here as it was unpacked; it counts as used now."""
+        """The wheel with this digest, if it is here as it was unpacked; it counts as used now.
+
+        SECURITY: callers have `sha256` from an index or a recording; anything but a digest could lead out of the store,
+        where what is no wheel would be removed.
+        """
+        if not _DIGEST.fullmatch(sha256):
+            return None
         folder = self._folder / sha256
         try:
             kept = self._read(folder)
@@ -117,13 +127,25 @@ class WheelStore:
             return None
         return _stored(kept, sha256, folder)
 
-    def keep(self, file: Path, sha256: str, bounds: WheelBounds, *, name: str, version: str) -> StoredWheel:
-        """Unpack `file`, whose digest the caller computed. Raises PackageError, StoreFolderError, OSError."""
+    def keep(
+        self,
+        file: Path,
+        sha256: str,
+        bounds: WheelBounds,
+        *,
+        name: str,
+        version: str,
+        given_up: threading.Event | None = None,
+    ) -> StoredWheel:
+        """Unpack `file`, whose digest the caller computed. Raises PackageError, StoreFolderError, OSError.
+
+        Setting `given_up` ends it soon.
+        """
         final = self._folder / sha256
         with self.working_folder() as working:
             building = working / "wheel"
             (building / "site").mkdir(parents=True)
-            wheel = unpack_wheel(file, building / "site", bounds, name=name, version=version)
+            wheel = unpack_wheel(file, building / "site", bounds, name=name, version=version, given_up=given_up)
             kept = _Kept(
                 name=wheel.name, version=wheel.version, metadata=wheel.metadata, size=wheel.size, files={**wheel.files}
             )
