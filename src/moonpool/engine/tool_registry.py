@@ -16,7 +16,7 @@ import logging
 import time
 from collections import defaultdict
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from moonpool.core.errors import MoonpoolError
 from moonpool.core.manifest import Manifest, ServerListing
@@ -165,17 +165,30 @@ class ToolRegistry:
     async def add(self, server_id: str, key: str, listing: ServerListing) -> ToolSnapshot:
         """Take in one more server, or another in place of one, with the tools that it has just listed.
 
-        The upstream source knows it already.
+        The caller puts it into the upstream source as soon as this returns. What is raised has changed nothing.
         """
         await self.snapshot()  # whose first making loads all others
         cleaned = await asyncio.to_thread(self._cleaned, listing)
-        async with self._asking[server_id]:
+        async with self._asking[server_id], self._loading:
+            tables: tuple[dict[str, Any], ...] = (self._keys, self._problems, self._listings)
+            before, left_out = [table.get(server_id) for table in tables], self._left_out
             self.expect(server_id, key)
-            self._left_out = {name: error for name, error in self._left_out.items() if name != server_id}
-            self._unverified.discard(server_id)
+            self._left_out = {name: error for name, error in left_out.items() if name != server_id}
             self._problems.pop(server_id, None)
             self._listings[server_id] = cleaned
-        return await self._renew()
+            try:
+                snapshot = await self._make_snapshot()
+            except BaseException:
+                self._left_out = left_out
+                for table, value in zip(tables, before, strict=True):
+                    table.pop(server_id, None)
+                    if value is not None:
+                        table[server_id] = value
+                if server_id in self._keys:
+                    self._watch.watch(server_id, self._keys[server_id])
+                raise
+            self._unverified.discard(server_id)
+            return self._show(snapshot)
 
     async def load(self, server_ids: Iterable[str]) -> None:
         """Load the tools of servers that came after the first snapshot; that one loads them itself."""
@@ -254,10 +267,11 @@ class ToolRegistry:
 
     async def _renew(self) -> ToolSnapshot:
         async with self._loading:
-            snapshot, before = await self._make_snapshot(), self._snapshot
-            changed = before is None or (snapshot.digest, snapshot.changes) != (before.digest, before.changes)
-            self._snapshot = snapshot
-        if changed:
+            return self._show(await self._make_snapshot())
+
+    def _show(self, snapshot: ToolSnapshot) -> ToolSnapshot:
+        before, self._snapshot = self._snapshot, snapshot
+        if before is None or (snapshot.digest, snapshot.changes) != (before.digest, before.changes):
             self.changes.show(snapshot)
             for follower in tuple(self._followers):
                 follower(snapshot)
@@ -287,10 +301,11 @@ class ToolRegistry:
 
     async def _ask(self, server_id: str) -> None:
         """INVARIANT: a server is asked by one at a time, else an older answer could take the place of a newer one."""
-        upstream = self._upstreams.get(server_id)
-        assert upstream is not None, "a key without an upstream"
         self._updates.asks(server_id)
         async with self._asking[server_id]:
+            upstream = self._upstreams.get(server_id)
+            if upstream is None:
+                return  # it could not be added
             try:
                 listing = await asyncio.to_thread(self._cleaned, await upstream.list_tools())
             except MoonpoolError as error:
