@@ -140,6 +140,21 @@ def test_the_store_is_bounded_and_keeps_what_is_in_use(tmp_path: Path) -> None:
     assert not list((tmp_path / "store").glob(".*"))
 
 
+def test_a_damaged_wheel_makes_room_and_nothing_else_is_touched(tmp_path: Path) -> None:
+    store = WheelStore(tmp_path / "store", 10**9)
+    file = write_wheel(tmp_path, "fine")
+    wheels = {name: tmp_path / "store" / (name * 64) for name in "abcde"}
+    for name in wheels:
+        store.keep(file, name * 64, BOUNDS, name="fine", version="1.0")
+    (wheels["a"] / "wheel.json").write_text("[1]", encoding="utf-8")
+    for name in "bcd":
+        (wheels[name] / "wheel.json").unlink()
+    (tmp_path / "slot").hardlink_to(wheels["d"] / "site" / "fine.py")
+    (tmp_path / "store" / "notes").mkdir()
+    store.evict({"c" * 64})
+    assert {path.name[0] for path in (tmp_path / "store").iterdir()} == set("cden")
+
+
 def test_what_was_changed_in_the_store_is_not_used(tmp_path: Path) -> None:
     store = WheelStore(tmp_path / "store", 10**9)
     file = write_wheel(tmp_path, "fine", files={"fine.py": "x = 1\n", "in/it.py": ""})

@@ -58,6 +58,7 @@ class InstallServices:
     environment: str  # its digest
     bytes_max: int  # that the packages of one session may take, unpacked
     taken: TakenModules
+    sandboxes_max: int  # that the tenant may have at once
     in_use: weakref.WeakSet[SessionPackages] = field(default_factory=weakref.WeakSet[SessionPackages])
 
     def key(self, current: SessionPackages, wanted: Sequence[str]) -> str:
@@ -89,8 +90,12 @@ class PackageInstaller:
         open_network: Callable[[NetworkRules], GuestNetwork],
         *,
         principal: str,
+        has_sandbox: bool,
     ) -> tuple[SessionPackages, InstalledPackages]:
-        """What the session has with `text` installed, too. Raises PackageError, and what opening a sandbox raises."""
+        """What the session, which may have a sandbox now, has with `text` installed, too.
+
+        Raises PackageError, and what opening a sandbox raises.
+        """
         requirements = parse_requirements(text)
         self._allowed.check(requirements)
         wanted = {**current.requirements, **{one.name: one.text for one in requirements}}
@@ -101,6 +106,11 @@ class PackageInstaller:
         found = await asyncio.to_thread(self._known, key)
         cached = found is not None
         if found is None:
+            if has_sandbox and self._services.sandboxes_max == 1:
+                raise PackageError(
+                    "nothing was installed: packages are fetched in another sandbox, and this session has the only one",
+                    remedy="raise sandboxes_max or sandboxes_per_tenant_max",
+                )
             found = await self._fetch(asked, there, key, open_network, principal)
         for wheel in found:
             self._allowed.check_needed(wheel.name)
@@ -192,7 +202,8 @@ class PackageInstaller:
         if (size := sum(wheel.size for wheel in packages.wheels.values())) > bytes_max:
             raise PackageTooLargeError(
                 f"nothing was installed: the packages of this session would take {size:,} bytes, and {bytes_max:,} are "
-                "allowed; install less in another session, or raise packages_bytes_max"
+                "allowed; install less in another session",
+                remedy="or raise packages_bytes_max",
             )
         if (count := check_overlaps(packages.wheels.values(), self._services.taken)) > FILES_MAX:
             raise PackageTooLargeError(

@@ -44,6 +44,7 @@ _RESOLUTIONS_MAX: Final = 500
 _KEPT_FILE_BYTES_MAX: Final = 64 * 1024**2
 _KEPT: Final = "wheel.json"
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_DAMAGED: Final = (FileNotFoundError, ValueError, msgspec.MsgspecError)
 
 
 class WheelRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +121,7 @@ class WheelStore:
             if {path: _digest(file) for path, file in _files(folder / "site")} != kept.files:
                 raise ValueError("it was changed")
             os.utime(folder)
-        except (FileNotFoundError, ValueError, msgspec.MsgspecError):
+        except _DAMAGED:
             self._remove(folder)
             return None
         except OSError:  # it may be whole
@@ -160,19 +161,31 @@ class WheelStore:
         return _stored(kept, sha256, final)
 
     def evict(self, kept: Collection[str]) -> None:
-        """Remove what was not used for longest until the rest fits; never what is in `kept` or shown in a sandbox."""
+        """Remove what is damaged, and what was not used for longest until the rest fits.
+
+        Never what is in `kept` or shown in a sandbox.
+        """
         found: list[tuple[float, int, Path]] = []
         with contextlib.suppress(OSError):
             for path in self._folder.glob("[!.]*"):
-                with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):  # another process removes it
+                try:
                     found.append((path.stat().st_mtime, self._read(path).size, path))
+                except _DAMAGED:
+                    self._remove_unused(path, kept)
+                except OSError:  # it may be whole
+                    pass
         total = sum(size for _, size, _ in found)
         for _, size, path in sorted(found):
             if total <= self._bytes_max:
                 return
-            if path.name not in kept and not _is_shown(path):
+            if self._remove_unused(path, kept):
                 total -= size
-                self._remove(path)
+
+    def _remove_unused(self, folder: Path, kept: Collection[str]) -> bool:
+        if not _DIGEST.fullmatch(folder.name) or folder.name in kept or _is_shown(folder):
+            return False
+        self._remove(folder)
+        return True
 
     def _remove(self, folder: Path) -> None:
         """Take its name from it first: what has one is whole, also if this process is killed."""

@@ -247,7 +247,8 @@ class _Unpacking:
                 if self._size > self._bounds.bytes_max:
                     raise PackageTooLargeError(
                         f"{self._name} unpacks to more than the {self._bounds.bytes_max:,} bytes that a session may "
-                        "install; nothing was installed; raise packages_bytes_max"
+                        "install; nothing was installed",
+                        remedy="raise packages_bytes_max",
                     )
                 digest.update(chunk)
                 target.write(chunk)
