@@ -16,7 +16,7 @@ import logging
 import time
 from collections import defaultdict
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 from moonpool.core.errors import MoonpoolError
 from moonpool.core.manifest import Manifest, ServerListing
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _LAST_REFRESH_S = 2.0
+_T = TypeVar("_T")
 
 
 class ListingCache(Protocol):
@@ -170,8 +171,8 @@ class ToolRegistry:
         await self.snapshot()  # whose first making loads all others
         cleaned = await asyncio.to_thread(self._cleaned, listing)
         async with self._asking[server_id], self._loading:
-            tables: tuple[dict[str, Any], ...] = (self._keys, self._problems, self._listings)
-            before, left_out = [table.get(server_id) for table in tables], self._left_out
+            key_before, left_out = self._keys.get(server_id), self._left_out
+            problem, listed = self._problems.get(server_id), self._listings.get(server_id)
             self.expect(server_id, key)
             self._left_out = {name: error for name, error in left_out.items() if name != server_id}
             self._problems.pop(server_id, None)
@@ -180,12 +181,11 @@ class ToolRegistry:
                 snapshot = await self._make_snapshot()
             except BaseException:
                 self._left_out = left_out
-                for table, value in zip(tables, before, strict=True):
-                    table.pop(server_id, None)
-                    if value is not None:
-                        table[server_id] = value
-                if server_id in self._keys:
-                    self._watch.watch(server_id, self._keys[server_id])
+                _put_back(self._problems, server_id, problem)
+                _put_back(self._listings, server_id, listed)
+                _put_back(self._keys, server_id, key_before)
+                if key_before is not None:
+                    self._watch.watch(server_id, key_before)
                 raise
             self._unverified.discard(server_id)
             return self._show(snapshot)
@@ -344,3 +344,10 @@ class ToolRegistry:
         if listing.instructions and not self._shows_instructions(listing.server_id):
             return ServerListing.from_json({**listing.to_json(), "instructions": ""})
         return listing
+
+
+def _put_back(table: dict[str, _T], server_id: str, value: _T | None) -> None:
+    if value is None:
+        table.pop(server_id, None)
+    else:
+        table[server_id] = value
