@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +17,7 @@ from moonpool.engine.packages.store import WheelStore
 from waiting import until
 
 if TYPE_CHECKING:
-    import threading
+    from collections.abc import Generator
     from pathlib import Path
 
     from moonpool.engine.packages.model import StoredWheel
@@ -25,9 +27,20 @@ WHEEL = FoundWheel(name="large", version="1", url="https://example.com/large", s
 
 
 class _Store(WheelStore):
-    """Unpacks until it is told to stop."""
+    """Unpacks until it is told to stop. Nothing of it may run in the thread of the loop, which makes it."""
 
     unpacking = False
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, 10**9)
+        self._loop = threading.get_ident()
+
+    @contextmanager
+    def working_folder(self) -> Generator[Path]:
+        assert threading.get_ident() != self._loop
+        with super().working_folder() as folder:
+            yield folder
+            assert threading.get_ident() != self._loop
 
     def keep(self, *_: object, given_up: threading.Event | None = None, **__: object) -> StoredWheel:
         self.unpacking = True
@@ -49,7 +62,7 @@ class _Build:
 
 
 async def test_unpacking_stops_and_leaves_nothing(tmp_path: Path) -> None:
-    store = _Store(tmp_path / "store", 10**9)
+    store = _Store(tmp_path / "store")
     services: Any = SimpleNamespace(store=store, bytes_max=1000)
     unused: Any = None
     installer = PackageInstaller(services, unused, unused, unused, scope="a")
