@@ -19,11 +19,11 @@ import pytest
 
 from apps import DATA, fixture_server, open_app, run
 from moonpool.bootstrap import open_recordings
-from moonpool.bootstrap.replays import replay_run
+from moonpool.bootstrap.replays import _settings_of_then, replay_run
 from moonpool.bootstrap.sandboxes import sandbox_spec
 from moonpool.configuration.policy_file import load_policy_file
 from moonpool.engine.code_request import CodeRequest
-from moonpool.features.recordings.model import RecordingError
+from moonpool.features.recordings.model import RecordedPackage, RecordingError
 from moonpool.pipeline.approval import approve
 from moonpool.replay.report import ReplayEnd
 from moonpool.replay.service import ReplayRequest
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
     from moonpool.core.envelope import Envelope
     from moonpool.features.approvals.model import ApprovalAnswer, ApprovalRequest
-    from moonpool.features.recordings.model import Recording
+    from moonpool.features.recordings.model import Recording, RunHeader
     from moonpool.features.recordings.table import RecordingsFile
     from moonpool.replay.report import ReplayReport
 
@@ -397,6 +397,7 @@ def _edit_code(run_id: str) -> None:
         ("timeout_s", math.nan, "its limits"),
         ("position", -1, "its limits"),
         ("hash_seed", 2**32, "its limits"),
+        ("packages", (RecordedPackage(name="x", version="1", sha256="../../recordings"),), "its packages"),
     ],
 )
 async def test_a_header_that_is_not_what_the_journal_says_is_not_replayed(
@@ -410,6 +411,19 @@ async def test_a_header_that_is_not_what_the_journal_says_is_not_replayed(
 
     with pytest.raises(RecordingError, match=f"was changed: {told} is not"):
         await anyio.to_thread.run_sync(load)
+
+
+async def test_settings_of_then_that_cannot_be_are_a_damage_of_the_recording(past: Past) -> None:
+    settings = Settings.load({}, data_dir=DATA)
+
+    def header() -> RunHeader:
+        with open_recordings(settings, os.environ) as reader:
+            return reader.load(past["no calls"].run_id).header
+
+    found = await anyio.to_thread.run_sync(header)
+    for given in ({"packages": "x;y"}, {"redact_personal": "shoe sizes"}):
+        with pytest.raises(RecordingError, match=r"is damaged: its settings .*: (packages|redact_personal)"):
+            _settings_of_then(settings, replace(found, settings={**found.settings, **given}))
 
 
 def _with_reply(found: Recording, reply: bytes) -> Recording:

@@ -7,6 +7,7 @@ import hashlib
 import struct
 import subprocess
 import sys
+import threading
 import zipfile
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,7 @@ ROWS: dict[str, tuple[dict[str, Any], str]] = {
     "metadata of nothing": ({"info": ".dist-info"}, "the metadata of nothing"),
     "metadata that leads out": ({"info": "../evil-1.0.dist-info"}, "`..` in it"),
     "another file than RECORD says": ({"record": "evil.py,sha256=AAAA,9\r\n"}, "whose digest RECORD gives"),
+    "a large RECORD": ({"record": "a,b\n" * (5 << 20)}, "RECORD: it is too large"),
     "a RECORD that cannot be read": ({"record": f"{'x' * 200_000},sha256=AAAA,9\r\n"}, "damaged"),
     "compressed for large memories": ({"extra": _lzma}, "in another way"),
     "another's name": ({"says": "requests"}, "calls itself requests 1.0"),
@@ -138,6 +140,21 @@ def test_the_store_is_bounded_and_keeps_what_is_in_use(tmp_path: Path) -> None:
     assert not list((tmp_path / "store").glob(".*"))
 
 
+def test_a_damaged_wheel_makes_room_and_nothing_else_is_touched(tmp_path: Path) -> None:
+    store = WheelStore(tmp_path / "store", 10**9)
+    file = write_wheel(tmp_path, "fine")
+    wheels = {name: tmp_path / "store" / (name * 64) for name in "abcde"}
+    for name in wheels:
+        store.keep(file, name * 64, BOUNDS, name="fine", version="1.0")
+    (wheels["a"] / "wheel.json").write_text("[1]", encoding="utf-8")
+    for name in "bcd":
+        (wheels[name] / "wheel.json").unlink()
+    (tmp_path / "slot").hardlink_to(wheels["d"] / "site" / "fine.py")
+    (tmp_path / "store" / "notes").mkdir()
+    store.evict({"c" * 64})
+    assert {path.name[0] for path in (tmp_path / "store").iterdir()} == set("cden")
+
+
 def test_what_was_changed_in_the_store_is_not_used(tmp_path: Path) -> None:
     store = WheelStore(tmp_path / "store", 10**9)
     file = write_wheel(tmp_path, "fine", files={"fine.py": "x = 1\n", "in/it.py": ""})
@@ -161,6 +178,33 @@ def test_what_was_changed_in_the_store_is_not_used(tmp_path: Path) -> None:
         "a list of something else": lambda: kept.write_text("[1]", encoding="utf-8"),
     }
     check_rows([(name, {"change": change}) for name, change in changes.items()], check)
+
+
+@pytest.mark.parametrize("steps", range(6))
+def test_unpacking_ends_soon_once_nobody_waits_for_it(steps: int, tmp_path: Path) -> None:
+    """Between pieces of its four files, and between lines of its RECORD."""
+
+    class GivenUp(threading.Event):
+        left = steps
+
+        def is_set(self) -> bool:
+            self.left -= 1
+            return self.left < 0
+
+    store, file = WheelStore(tmp_path / "store", 10**9), write_wheel(tmp_path, "fine", record="a,b\r\nc,d\r\n")
+    with pytest.raises(InterruptedError):
+        store.keep(file, DIGEST, BOUNDS, name="fine", version="1.0", given_up=GivenUp())
+    assert not list((tmp_path / "store").iterdir())
+
+
+@pytest.mark.parametrize("name", ["", "../other", "ABSOLUTE", "a" * 63, "A" * 64, f"{DIGEST}\n"])
+def test_nothing_but_a_digest_names_a_wheel(name: str, tmp_path: Path) -> None:
+    other = tmp_path / "private" / "other"
+    (store := tmp_path / "private" / "wheels").mkdir(parents=True, mode=0o700)
+    other.mkdir()
+    assert WheelStore(store, 10**9).find(name.replace("ABSOLUTE", str(other))) is None
+    assert store.is_dir()
+    assert other.is_dir()
 
 
 def test_what_a_killed_process_left_is_swept_and_what_a_living_one_makes_is_not(tmp_path: Path) -> None:

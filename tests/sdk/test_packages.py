@@ -33,7 +33,9 @@ async def test_an_application_installs_packages_which_a_reset_keeps(
             await s.reset()
             assert (await s.run("import small; small.version")).data == "1.0"
             assert (await s.run("x")).error is not None
-            with pytest.raises(moonpool.PackageError, match=r"are allowed .MOONPOOL_PACKAGES, or packages="):
+            with pytest.raises(
+                moonpool.PackageError, match=r"are allowed; .* MOONPOOL_PACKAGES, an application in packages="
+            ):
                 await s.install("other")
 
 

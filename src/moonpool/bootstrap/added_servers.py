@@ -3,21 +3,36 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
-from typing import TYPE_CHECKING
+import itertools
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final
 
 from moonpool.bootstrap.caller_grants import server_trust
-from moonpool.bootstrap.owner_tasks import OwnerTask
+from moonpool.bootstrap.owner_tasks import OwnerTasks
 from moonpool.configuration.servers import resolved_key
 from moonpool.core.errors import InputError
 
 if TYPE_CHECKING:
+    from moonpool.bootstrap.owner_tasks import OwnerTask
     from moonpool.bootstrap.tools import OpenTools
     from moonpool.configuration.servers import McpConfig
+    from moonpool.features.learned_types.service import LearnedTypes
     from moonpool.pipeline.execution_grant import ServerTrust
     from moonpool.redaction.redactor import Redactor
     from moonpool.tools.snapshot import ToolSnapshot
     from moonpool.upstreams.opening import Upstreams
+
+
+_CLOSING: Final = "no server can be added: Moonpool is closing"
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Added:
+    """One server that was added."""
+
+    owner: OwnerTask[Upstreams]
+    upstreams: Upstreams
+    secrets: frozenset[str]
 
 
 class AddedServers:
@@ -26,10 +41,14 @@ class AddedServers:
     No rule of a policy is added: calls are decided by the policy in force.
     """
 
-    def __init__(self, tools: OpenTools, trust: dict[str, ServerTrust], redactor: Redactor) -> None:
+    def __init__(
+        self, tools: OpenTools, trust: dict[str, ServerTrust], redactor: Redactor, learned_types: LearnedTypes
+    ) -> None:
         """`trust` is the tenant's own, which grows."""
-        self._tools, self._trust, self._redactor = tools, trust, redactor
-        self._open: dict[str, OwnerTask[Upstreams]] = {}
+        self._tools, self._trust, self._redactor, self._learned_types = tools, trust, redactor, learned_types
+        self._owners: OwnerTasks[Upstreams] = OwnerTasks()
+        self._numbers = itertools.count(1)
+        self._shown: dict[str, _Added] = {}
         self._left_out: set[str] = set()
         self._turn = asyncio.Lock()
         self._closed = False
@@ -37,27 +56,30 @@ class AddedServers:
     async def add(self, config: McpConfig) -> ToolSnapshot:
         """Connect to the one server of `config` and show its tools. One of the same name that was added is replaced.
 
-        Raises ConfigError, UpstreamError; then all is as it was.
+        Raises ConfigError, UpstreamError, InputError, OSError; then all is as it was.
         """
         (server,) = config.servers
-        server_id, key = server.server_id, resolved_key(server)
+        server_id, registry = server.server_id, self._tools.registry
         async with self._turn:
             if self._closed:
-                raise InputError("no server can be added: Moonpool is closing")
-            if server_id in self._tools.registry.server_ids and server_id not in (*self._open, *self._left_out):
+                raise InputError(_CLOSING)
+            if server_id in registry.server_ids and server_id not in (*self._shown, *self._left_out):
                 raise InputError(f"the server {server_id!r} is configured already; choose another name")
-            owner, upstreams = await self._opened(config)
+            added = await self._opened(config)
             try:
-                upstream = upstreams.get(server_id)
+                upstream = added.upstreams.get(server_id)
                 assert upstream is not None
                 listing = await upstream.list_tools()
+                if self._closed:  # meanwhile, and all that was open with it
+                    raise InputError(_CLOSING)
+                snapshot = await registry.add(server_id, resolved_key(server), listing)
             except BaseException:
-                await owner.close()
+                await added.owner.close()
                 raise
-            before = self._take_in(config, owner, upstreams)
-            snapshot = await self._tools.registry.add(server_id, key, listing)
+            before = self._shown.get(server_id)
+            self._take_in(config, added)  # INVARIANT: nothing is awaited between: tools that are shown can be called
             if before is not None:
-                await before.close()
+                await before.owner.close()
             return snapshot
 
     async def expect(self, config: McpConfig) -> None:
@@ -76,29 +98,34 @@ class AddedServers:
             new = [server for server in config.servers if server.server_id not in registry.server_ids]
             for server in new:
                 one = replace(config, servers=(server,), left_out={})
-                self._take_in(one, *await self._opened(one))
+                self._take_in(one, await self._opened(one))
                 registry.expect(server.server_id, resolved_key(server))
             await registry.load(server.server_id for server in new)
 
-    async def _opened(self, config: McpConfig) -> tuple[OwnerTask[Upstreams], Upstreams]:
-        """SECURITY: secrets are known before a server can say anything."""
-        (server_id,) = config.ids
-        self._tools.learn(f"{server_id} (added)", config.secrets)
-        owner = OwnerTask(self._tools.open_upstreams(config), f"server {server_id!r}")
-        return owner, await owner.opened()
+    async def _opened(self, config: McpConfig) -> _Added:
+        """Raises InputError once this is closed.
 
-    def _take_in(
-        self, config: McpConfig, owner: OwnerTask[Upstreams], upstreams: Upstreams
-    ) -> OwnerTask[Upstreams] | None:
-        """Calls go there from now on. Returns what it is in place of."""
+        SECURITY: secrets are known before a server can say anything, those of the one in its place as long as that is.
+        """
         (server_id,) = config.ids
-        before, self._open[server_id] = self._open.get(server_id), owner
-        self._left_out.discard(server_id)
+        before = self._shown[server_id].secrets if server_id in self._shown else frozenset[str]()
+        self._tools.learn(f"{server_id} (added)", config.secrets | before)
+        opening = self._tools.open_upstreams(config)
+        owner = self._owners.start(f"{server_id} {next(self._numbers)}", opening, f"server {server_id!r}")
+        return _Added(owner=owner, upstreams=await owner.opened(), secrets=config.secrets)
+
+    def _take_in(self, config: McpConfig, added: _Added) -> None:
+        """Calls go there from now on."""
+        (server,) = config.servers
+        self._shown[server.server_id] = added
+        self._left_out.discard(server.server_id)
         self._trust.update(server_trust(config, self._redactor))
-        self._tools.source.put(upstreams)
-        return before
+        self._learned_types.know(server.server_id, resolved_key(server))
+        self._tools.source.put(added.upstreams)
 
     async def close(self) -> None:
-        """End all that were added."""
+        """End all that were added, and who adds one now."""
         self._closed = True
-        await asyncio.gather(*(owner.close() for owner in self._open.values()))
+        await self._owners.close_all()
+        async with self._turn:  # it writes to what is closed next
+            pass

@@ -62,6 +62,7 @@ def make_installer(engine: Engine, settings: Settings, data: Path, tenant_id: st
         environment=engine.sandbox_spec.image.digest,
         bytes_max=settings.packages_bytes_max,
         taken=_taken(engine.sandbox_spec.image.site_paths),
+        sandboxes_max=min(settings.sandboxes_max, settings.sandboxes_per_tenant_max or settings.sandboxes_max),
         in_use=engine.packages_in_use,
     )
     resolutions = Resolutions(package_resolutions_dir(data))
@@ -119,20 +120,21 @@ class _IndexPlace:
         else:
             own = {name: value for name, value in environ.items() if name.startswith("UV_")}
             found = {**own, **uv_variables(read_pip_settings(), own)}
-        hosts = settings.package_hosts
-        if not found.get("UV_DEFAULT_INDEX") and not found.get("UV_NO_INDEX"):
+        is_public = not found.get("UV_DEFAULT_INDEX") and not found.get("UV_NO_INDEX")
+        if is_public:  # SECURITY: its names, which nobody configured, may not resolve to private addresses
             found["UV_DEFAULT_INDEX"], host = public_index()
-            hosts = f"{host},{hosts}"
             if not host:
                 raise ConfigError("no package index is known here; set MOONPOOL_PACKAGE_INDEX to its address")
+            place.domains.append(parse_domain(host))
         place.variables |= {name: found[name] for name in _PASSED_ON if found.get(name)}
         for name in _ADDRESSES:
             separator = "," if name == "UV_FIND_LINKS" else " "
             addresses = found.get(name, "").replace(separator, " ").split()
-            if kept := [place._add(address) for address in addresses]:
+            private = not is_public or name != "UV_DEFAULT_INDEX"
+            if kept := [place._add(address, allow_private=private) for address in addresses]:
                 place.variables[name] = separator.join(kept)
         try:
-            for host in (word for part in hosts.split(",") if (word := part.strip())):
+            for host in (word for part in settings.package_hosts.split(",") if (word := part.strip())):
                 if host.startswith("file:"):
                     place._add(host)
                 else:
@@ -142,14 +144,14 @@ class _IndexPlace:
         place.variables |= {"NO_PROXY": "", "no_proxy": ""}  # an index on this machine is reached as every other
         return place
 
-    def _add(self, address: str) -> str:
+    def _add(self, address: str, *, allow_private: bool = True) -> str:
         """The address as the build sandbox is told it."""
         parts = urlsplit(address)
         if parts.scheme not in _PORTS:
             return self._add_folder(address, parts.path if parts.scheme == "file" else address)
         try:
             host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
-            rule = index_rule(host, port)
+            rule = replace(index_rule(host, port), allow_private=allow_private)
         except (ValueError, NetworkRuleError):
             raise ConfigError("the address of the package index cannot be used: it names no host") from None
         if parts.username is not None:

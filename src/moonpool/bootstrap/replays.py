@@ -109,4 +109,9 @@ def _settings_of_then(settings: Settings, header: RunHeader) -> Settings:
         "packages": given.get("packages", settings.packages),  # what errors advise; a replay installs none
         "redact_personal": ",".join(dict.fromkeys(one.strip() for one in personal if one.strip())),
     }
-    return Settings.load({}, **msgspec.structs.asdict(settings) | then)
+    try:
+        return Settings.load({}, **msgspec.structs.asdict(settings) | then)
+    except ConfigError as error:  # the operator's own were read before
+        raise RecordingError(
+            f"the recording of {header.run_id} is damaged: its settings cannot be used: {error}"
+        ) from None

@@ -181,11 +181,11 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             on_secrets=tokens.set_values,
         )
         tool_registry, trust = tools.registry, server_trust(config, redactor)
-        added_servers = AddedServers(tools, trust, redactor)
-        _closing(stack, added_servers.close)
-        if engine.serving and settings.refresh_s and tool_registry.server_ids:
-            stack.push_async_callback(_stop, asyncio.create_task(tool_registry.refresh_every(settings.refresh_s)))
         learned_types = make_learned_types(settings, config, data, redactor)
+        added_servers = AddedServers(tools, trust, redactor, learned_types)
+        _closing(stack, added_servers.close)
+        if engine.serving and settings.refresh_s:
+            stack.push_async_callback(_stop, asyncio.create_task(tool_registry.refresh_every(settings.refresh_s)))
         _closing(stack, learned_types.close)
         _closing(stack, lambda: engine.pool.close_scope(tenant_id))
         accounting = make_token_accounting(settings, data)

@@ -129,6 +129,8 @@ class Branch:
         self._current: Checkpoint | None = start  # if the state is still that of a checkpoint
         self._used: Checkpoint | None = None  # if it is that of a checkpoint whose twin is the kernel now
         self._steps: list[_Step] = []
+        self._forgotten = 0  # how many came before these
+        self._recovered = ""  # the execution whose end was the last to be undone
         self._refusals: dict[int, str] = {}  # executions before which no checkpoint could be made, and why
         self._ended = ""  # why earlier checkpoints are gone
 
@@ -160,7 +162,7 @@ class Branch:
             try:
                 await finish(self._take(sandbox))
             except CheckpointError as error:
-                self._refusals[len(self._steps)] = str(error)
+                self._refusals[self._count] = str(error)
 
     def changed(self) -> None:
         """The state may be another now."""
@@ -170,15 +172,32 @@ class Branch:
 
     def ran(self, run_id: str, calls: Sequence[SentCall], sandbox: Sandbox, *, told: bool) -> None:
         """An execution is over. `told`: if its sandbox ended, its envelope says so; else the next execution does."""
+        if run_id == self._recovered:  # it is undone already, though that could not be put on record
+            return
+        self._add_step(run_id, calls)
+        if sandbox.has_ended and told:
+            self._forget(f"they ended with the sandbox in execution {self._count} ({run_id})")
+
+    @property
+    def _count(self) -> int:
+        return self._forgotten + len(self._steps)
+
+    def _add_step(self, run_id: str, calls: Sequence[SentCall]) -> None:
+        """The state is that after another execution. What cannot be undone any more is forgotten."""
         self.changed()
         self._steps.append(_Step(run_id, calls))
-        if sandbox.has_ended and told:
-            self._forget(f"they ended with the sandbox in execution {len(self._steps)} ({run_id})")
+        oldest = min((one.execution for one in self.kept), default=self._count)
+        gone = min(oldest, self._count - KEPT_MAX) - self._forgotten
+        if gone > 0:
+            del self._steps[:gone]
+            self._forgotten += gone
+            self._refusals = {at: why for at, why in self._refusals.items() if at >= self._forgotten}
 
     def _forget(self, why: str) -> None:
         self._ended, self._sandbox_id = why, ""
         self.kept.clear()
         self._steps.clear()
+        self._forgotten = 0
         self._refusals.clear()
 
     async def _switch(self, sandbox: Sandbox) -> None:
@@ -233,11 +252,11 @@ class Branch:
 
         None: there is none, and the sandbox has ended.
         """
-        self.changed()
-        self._steps.append(_Step(run_id, calls))
+        self._add_step(run_id, calls)
         for target in reversed(self.kept):
             with suppress(CheckpointError):
                 lost = await self._restore(sandbox, target)
+                self._recovered = run_id
                 return self._went_back(target, lost)
         self._steps.pop()
         sandbox.kill()
@@ -245,8 +264,9 @@ class Branch:
         return None
 
     def _went_back(self, target: Checkpoint, lost: str) -> Undone:
-        undone = self._steps[target.execution :]
-        del self._steps[target.execution :]
+        first = target.execution - self._forgotten
+        undone = self._steps[first:]
+        del self._steps[first:]
         later = self.kept[self.kept.index(target) + 1 :]
         self._drop(later)
         self._refusals = {at: why for at, why in self._refusals.items() if at < target.execution}
@@ -254,12 +274,12 @@ class Branch:
         return Undone(target, runs, tuple(call for step in undone for call in step.calls), lost)
 
     def _before(self, n: int) -> Checkpoint:
-        at = len(self._steps) - n
+        at = self._count - n
         if n < 1:
             raise InputError(f"n is the number of executions to undo, from 1, not {n!r}")
         if at < 0:
             gone = f"; earlier ones are gone: {self._ended}" if self._ended else ""
-            raise CheckpointError(f"there are {len(self._steps)} executions to undo, not {n}{gone}")
+            raise CheckpointError(f"there are {self._count} executions to undo, not {n}{gone}")
         if why := self._refusals.get(at):
             raise CheckpointError(f"there is no checkpoint of before execution {at + 1}: {why}")
         found = [one for one in self.kept if one.execution == at]
@@ -285,7 +305,7 @@ class Branch:
         kernel = self._kernel
         self._make_room(sandbox)
         again, self._used = (self._used, None) if keep and not name else (None, self._used)
-        made = again or Checkpoint(next(kernel.numbers), name, len(self._steps), sandbox.sandbox_id)
+        made = again or Checkpoint(next(kernel.numbers), name, self._count, sandbox.sandbox_id)
         done = await carry_out(sandbox, lambda order: self._taking(order, made))
         while done.full and (oldest := self._unnamed()):
             self._drop(oldest[: (len(oldest) + 1) // 2])

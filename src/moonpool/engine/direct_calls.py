@@ -5,12 +5,14 @@ It passes the same pipeline as every call, and is on record as an execution of i
 
 from __future__ import annotations
 
+import asyncio
 import math
 from typing import TYPE_CHECKING
 
 from moonpool.core.calls import ToolCallSpec
 from moonpool.core.envelope import ExecutionError
 from moonpool.engine.code_request import CodeRequest
+from moonpool.engine.envelopes import internal_error
 from moonpool.engine.run_records import RunRecords
 from moonpool.engine.runs import CANCELLED
 from moonpool.features.usage.model import TokenFigures
@@ -46,7 +48,6 @@ async def call_directly(
     records = RunRecords(runtime, caller_grant, "", CodeRequest(code=b""))
     with runtime.executing():
         tools = runtime.tool_registry.current or await runtime.tool_registry.snapshot()
-        await records.start(tools, plan_id="")
         deadline = Deadline(_ENDLESS_S, lambda: None, paused_s_max=math.inf)
         context = caller_grant.make_context(
             RunFacts(
@@ -57,15 +58,25 @@ async def call_directly(
             )
         )
         run_id = records.identity.run_id
-        begun(run_id)
         error: ExecutionError | None = CANCELLED
+        started = records.start(tools, plan_id="")
         try:
+            await asyncio.shield(started)
+            begun(run_id)
             spec = ToolCallSpec(run_id=run_id, call_id=1, server_id=server_id, tool=tool, arguments=arguments)
             outcome = await runtime.pipeline.run(spec, context)
             failure = outcome.error
             error = None if failure is None else ExecutionError(type=str(failure.type), message=failure.message)
             return outcome
+        except Exception as failure:
+            error = internal_error(failure)
+            raise
         finally:
             context.end()
             deadline.cancel()
-            await finish(records.end(records.envelope(error, tokens=TokenFigures()), output_bytes=0))
+            await finish(_end(records, started, error))
+
+
+async def _end(records: RunRecords, started: asyncio.Future[None], error: ExecutionError | None) -> None:
+    await started  # what has no start on record has no end
+    await records.end(records.envelope(error, tokens=TokenFigures()), output_bytes=0)

@@ -16,7 +16,7 @@ import logging
 import time
 from collections import defaultdict
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NoReturn, Protocol
+from typing import TYPE_CHECKING, NoReturn, Protocol, TypeVar
 
 from moonpool.core.errors import MoonpoolError
 from moonpool.core.manifest import Manifest, ServerListing
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _LAST_REFRESH_S = 2.0
+_T = TypeVar("_T")
 
 
 class ListingCache(Protocol):
@@ -165,17 +166,29 @@ class ToolRegistry:
     async def add(self, server_id: str, key: str, listing: ServerListing) -> ToolSnapshot:
         """Take in one more server, or another in place of one, with the tools that it has just listed.
 
-        The upstream source knows it already.
+        The caller puts it into the upstream source as soon as this returns. What is raised has changed nothing.
         """
         await self.snapshot()  # whose first making loads all others
         cleaned = await asyncio.to_thread(self._cleaned, listing)
-        async with self._asking[server_id]:
+        async with self._asking[server_id], self._loading:
+            key_before, left_out = self._keys.get(server_id), self._left_out
+            problem, listed = self._problems.get(server_id), self._listings.get(server_id)
             self.expect(server_id, key)
-            self._left_out = {name: error for name, error in self._left_out.items() if name != server_id}
-            self._unverified.discard(server_id)
+            self._left_out = {name: error for name, error in left_out.items() if name != server_id}
             self._problems.pop(server_id, None)
             self._listings[server_id] = cleaned
-        return await self._renew()
+            try:
+                snapshot = await self._make_snapshot()
+            except BaseException:
+                self._left_out = left_out
+                _put_back(self._problems, server_id, problem)
+                _put_back(self._listings, server_id, listed)
+                _put_back(self._keys, server_id, key_before)
+                if key_before is not None:
+                    self._watch.watch(server_id, key_before)
+                raise
+            self._unverified.discard(server_id)
+            return self._show(snapshot)
 
     async def load(self, server_ids: Iterable[str]) -> None:
         """Load the tools of servers that came after the first snapshot; that one loads them itself."""
@@ -254,10 +267,11 @@ class ToolRegistry:
 
     async def _renew(self) -> ToolSnapshot:
         async with self._loading:
-            snapshot, before = await self._make_snapshot(), self._snapshot
-            changed = before is None or (snapshot.digest, snapshot.changes) != (before.digest, before.changes)
-            self._snapshot = snapshot
-        if changed:
+            return self._show(await self._make_snapshot())
+
+    def _show(self, snapshot: ToolSnapshot) -> ToolSnapshot:
+        before, self._snapshot = self._snapshot, snapshot
+        if before is None or (snapshot.digest, snapshot.changes) != (before.digest, before.changes):
             self.changes.show(snapshot)
             for follower in tuple(self._followers):
                 follower(snapshot)
@@ -287,10 +301,11 @@ class ToolRegistry:
 
     async def _ask(self, server_id: str) -> None:
         """INVARIANT: a server is asked by one at a time, else an older answer could take the place of a newer one."""
-        upstream = self._upstreams.get(server_id)
-        assert upstream is not None, "a key without an upstream"
         self._updates.asks(server_id)
         async with self._asking[server_id]:
+            upstream = self._upstreams.get(server_id)
+            if upstream is None:
+                return  # it could not be added
             try:
                 listing = await asyncio.to_thread(self._cleaned, await upstream.list_tools())
             except MoonpoolError as error:
@@ -329,3 +344,10 @@ class ToolRegistry:
         if listing.instructions and not self._shows_instructions(listing.server_id):
             return ServerListing.from_json({**listing.to_json(), "instructions": ""})
         return listing
+
+
+def _put_back(table: dict[str, _T], server_id: str, value: _T | None) -> None:
+    if value is None:
+        table.pop(server_id, None)
+    else:
+        table[server_id] = value

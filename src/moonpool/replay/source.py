@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     )
 
 RUN_ID: Final = re.compile(r"run_[0-9a-f]{32}", re.ASCII)
+_SHA256: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 _BEFORE_MAX: Final = 1000
 
 
@@ -117,6 +118,7 @@ def _check(
 ) -> None:
     run_id = recording.header.run_id
     _check_header(recording.header, start)
+    _check_packages(recording)
     if manifest.digest != start.get("manifest_digest"):
         _changed(run_id, "its tools")
     replies = {reply.seq: reply for reply in recording.replies}
@@ -149,6 +151,12 @@ def _check_header(header: RunHeader, start: JsonObject) -> None:
     seed = header.hash_seed or 0
     if not 0 < header.timeout_s < math.inf or header.position < 0 or not 0 <= seed < 2**32:
         _changed(header.run_id, "its limits")
+
+
+def _check_packages(recording: Recording) -> None:
+    installed = (recording.header.packages, *(one.packages for one in recording.installs))
+    if not all(_SHA256.fullmatch(one.sha256) for packages in installed for one in packages):
+        _changed(recording.header.run_id, "its packages")
 
 
 def _check_reply(run_id: str, seq: int, reply: RecordedReply, outcome: JsonObject) -> None:

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
 
 WHEELS_MAX: Final = 300
 _ANSWER_BYTES_MAX: Final = 2 * 1024**2
+_SAID_CHARS_MAX: Final = 20_000  # `moonpool_guest.package_fetching` sends so many
 _NAME: Final = "<packages>"
 _URL_CHARS_MAX: Final = 4096
 
@@ -81,7 +82,7 @@ class FoundWheel(msgspec.Struct, frozen=True, kw_only=True):
 class _Found(msgspec.Struct, frozen=True):
     wheels: Annotated[list[FoundWheel], Meta(max_length=WHEELS_MAX)] | None = None
     files: Annotated[list[str], Meta(max_length=WHEELS_MAX)] | None = None
-    said: Annotated[str, Meta(max_length=_ANSWER_BYTES_MAX)] = ""
+    said: Annotated[str, Meta(max_length=_SAID_CHARS_MAX)] = ""
 
 
 class BuildSandbox:

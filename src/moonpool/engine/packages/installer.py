@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import threading
 import weakref
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +29,7 @@ from moonpool.engine.packages.overlaps import check_overlaps
 from moonpool.engine.packages.specifiers import canonical_name, parse_requirements
 from moonpool.engine.packages.store import WheelRef
 from moonpool.engine.packages.wheels import WheelBounds
-from moonpool.sandboxes.shielding import finish
+from moonpool.sandboxes.shielding import in_thread
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -56,6 +58,7 @@ class InstallServices:
     environment: str  # its digest
     bytes_max: int  # that the packages of one session may take, unpacked
     taken: TakenModules
+    sandboxes_max: int  # that the tenant may have at once
     in_use: weakref.WeakSet[SessionPackages] = field(default_factory=weakref.WeakSet[SessionPackages])
 
     def key(self, current: SessionPackages, wanted: Sequence[str]) -> str:
@@ -87,8 +90,12 @@ class PackageInstaller:
         open_network: Callable[[NetworkRules], GuestNetwork],
         *,
         principal: str,
+        has_sandbox: bool,
     ) -> tuple[SessionPackages, InstalledPackages]:
-        """What the session has with `text` installed, too. Raises PackageError, and what opening a sandbox raises."""
+        """What the session, which may have a sandbox now, has with `text` installed, too.
+
+        Raises PackageError, and what opening a sandbox raises.
+        """
         requirements = parse_requirements(text)
         self._allowed.check(requirements)
         wanted = {**current.requirements, **{one.name: one.text for one in requirements}}
@@ -99,6 +106,11 @@ class PackageInstaller:
         found = await asyncio.to_thread(self._known, key)
         cached = found is not None
         if found is None:
+            if has_sandbox and self._services.sandboxes_max == 1:
+                raise PackageError(
+                    "nothing was installed: packages are fetched in another sandbox, and this session has the only one",
+                    remedy="raise sandboxes_max or sandboxes_per_tenant_max",
+                )
             found = await self._fetch(asked, there, key, open_network, principal)
         for wheel in found:
             self._allowed.check_needed(wheel.name)
@@ -146,11 +158,14 @@ class PackageInstaller:
         missing = [one for one, there in zip(wheels, at_hand, strict=True) if there is None]
         if missing:
             await build.download(missing)
+        working = ExitStack()
         try:
-            with self._services.store.working_folder() as folder:
-                fetched = [await self._unpacked(build, n, one, folder) for n, one in enumerate(missing)]
+            folder = await in_thread(lambda: working.enter_context(self._services.store.working_folder()))
+            fetched = [await self._unpacked(build, n, one, folder) for n, one in enumerate(missing)]
         except OSError as error:
             raise _not_unpacked("its file", error) from None
+        finally:
+            await in_thread(working.close)
         rest = iter(fetched)
         return tuple(there or next(rest) for there in at_hand)
 
@@ -165,10 +180,13 @@ class PackageInstaller:
         file = folder / f"{number}.whl"
         digest = await build.take(number, wheel, file)
         bounds = WheelBounds(bytes_max=services.bytes_max, files_max=FILES_MAX)
+        given_up = threading.Event()
 
         def unpack() -> StoredWheel:
             try:
-                return services.store.keep(file, digest, bounds, name=wheel.name, version=wheel.version)
+                return services.store.keep(
+                    file, digest, bounds, name=wheel.name, version=wheel.version, given_up=given_up
+                )
             except MoonpoolError:
                 raise
             except OSError as error:
@@ -176,7 +194,7 @@ class PackageInstaller:
             finally:
                 file.unlink(missing_ok=True)
 
-        return await finish(asyncio.to_thread(unpack))
+        return await in_thread(unpack, given_up=given_up)
 
     def _check(self, packages: SessionPackages) -> None:
         """Raises PackageTooLargeError, PackageRefusedError. Blocks for a moment where there are many files."""
@@ -184,7 +202,8 @@ class PackageInstaller:
         if (size := sum(wheel.size for wheel in packages.wheels.values())) > bytes_max:
             raise PackageTooLargeError(
                 f"nothing was installed: the packages of this session would take {size:,} bytes, and {bytes_max:,} are "
-                "allowed; install less in another session, or raise packages_bytes_max"
+                "allowed; install less in another session",
+                remedy="or raise packages_bytes_max",
             )
         if (count := check_overlaps(packages.wheels.values(), self._services.taken)) > FILES_MAX:
             raise PackageTooLargeError(

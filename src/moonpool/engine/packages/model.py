@@ -85,6 +85,11 @@ class PackageError(MoonpoolError):
     fault = Fault.HOST
     retryable = True
 
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        """SECURITY: `remedy` is for operators and applications. Code is not told how to change a rule: `for_guest`."""
+        super().__init__(f"{message}; {remedy}" if remedy else message)
+        self.for_guest = message
+
 
 class PackagesOffError(PackageError):
     """Nobody allowed this session to install packages."""
@@ -95,8 +100,8 @@ class PackagesOffError(PackageError):
 
     def __init__(self) -> None:
         super().__init__(
-            "packages cannot be installed here: nobody allowed it; an operator sets MOONPOOL_PACKAGES, "
-            "an application gives packages= to its session"
+            "packages cannot be installed here: nobody allowed it",
+            remedy="an operator sets MOONPOOL_PACKAGES, an application gives packages= to its session",
         )
 
 

@@ -7,6 +7,7 @@ text is the guest's and is read by `specifiers` alone.
 from __future__ import annotations
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -15,7 +16,7 @@ import msgspec
 from moonpool.core.calls import CallErrorType
 from moonpool.core.errors import MoonpoolError
 from moonpool.engine.envelopes import internal_error
-from moonpool.engine.packages.model import PackagesOffError
+from moonpool.engine.packages.model import PackageError, PackagesOffError
 from moonpool.sandboxes.base import SandboxClosedError
 from moonpool.sandboxes.messages import ToolResult
 from moonpool.sandboxes.shielding import finish
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 INSTALLS_MAX: Final = 20
 """That the code of one execution may ask for."""
+_log = logging.getLogger(__name__)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -45,11 +47,17 @@ Installs: TypeAlias = "Callable[[str], Awaitable[InstallAnswer]]"
 
 
 async def answer_of(installing: Awaitable[InstalledPackages]) -> InstallAnswer:
-    """The answer of an installation, also where it fails."""
+    """The answer of an installation, also where it fails.
+
+    SECURITY: other errors than of packages name settings and places of the host; they are the operator's.
+    """
     try:
         installed = await installing
+    except PackageError as error:
+        return InstallAnswer(reply=_failure(error.code, error.for_guest))
     except MoonpoolError as error:
-        return InstallAnswer(reply=_failure(error.code, str(error)))
+        _log.warning("code cannot install packages: %s", error)
+        return InstallAnswer(reply=_failure(error.code, "packages cannot be installed here now"))
     except Exception as failure:  # noqa: BLE001  the last resort: the code waits for an answer
         return InstallAnswer(reply=_failure(CallErrorType.INTERNAL, internal_error(failure).message))
     return InstallAnswer(reply={"ok": True, "text": str(installed)}, packages=installed.packages)
@@ -69,18 +77,18 @@ class InstallsOfExecution:
 
     def start(self, message: InstallPackages, body: bytes, *, is_open: bool) -> None:
         """Take up one request. `is_open`: the code that made it runs."""
-        self._count += 1
         if not is_open:
             why = "the execution that asked for packages is over"
             self._refuse(message.id, CallErrorType.EXECUTION_ENDED, why, len(body))
         elif self._install is None:
-            self._refuse(message.id, PackagesOffError.code, str(PackagesOffError()), len(body))
+            self._refuse(message.id, PackagesOffError.code, PackagesOffError().for_guest, len(body))
         elif self._task is not None and not self._task.done():
             self._refuse(message.id, CallErrorType.RATE_LIMIT, "packages are being installed already; wait", len(body))
-        elif self._count > INSTALLS_MAX:
+        elif self._count >= INSTALLS_MAX:
             why = f"one execution installs packages at most {INSTALLS_MAX} times; name several at once"
             self._refuse(message.id, CallErrorType.RATE_LIMIT, why, len(body))
         else:
+            self._count += 1
             self._task = asyncio.create_task(self._carry_out(self._install, message.id, body))
 
     async def settle(self) -> None:

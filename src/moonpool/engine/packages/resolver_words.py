@@ -1,7 +1,7 @@
 """What the resolver says, as errors. Pure.
 
 SECURITY: the words come out of a sandbox: bounded, printable, without credentials. They choose between errors that all
-mean "nothing was installed".
+mean "nothing was installed". Code is not told where the index is.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _CHARS_MAX: Final = 600
 _USER: Final = re.compile(r"//[^/@\s]+@")
+_ADDRESS: Final = re.compile(r"[a-z+]+://[^\s`'\")]+")
 _NOISE: Final = ("Using ", "Resolved ", "Would ", " + ", " - ", "hint:", "warning: Failed to")
 _KINDS: Final[Sequence[tuple[str, type[PackageError]]]] = (
     ("No space left", PackageTooLargeError),
@@ -53,7 +54,7 @@ _REMEDIES: Final[dict[type[PackageError], str]] = {
     "choose another version or package",
     PackageUnknownError: "check name and version",
     PackageConflictError: "packages of the environment keep their versions; ask for other versions",
-    PackageTooLargeError: "install less, or raise packages_bytes_max",
+    PackageTooLargeError: "install less",
     PackageRefusedError: "tell the authors of the package",
     PackageError: "check the package index and try again",
 }
@@ -69,7 +70,10 @@ def error_of(said: str) -> PackageError:
     text = " ".join("".join(char if char.isprintable() else " " for char in line) for line in lines)
     short = _USER.sub("//***@", text).removeprefix("No solution found when resolving dependencies ").rstrip(".")
     shown = short if len(short) <= _CHARS_MAX else f"{short[:_CHARS_MAX]}…"
-    return kind(f"nothing was installed: {shown or 'the resolver gave no reason'}; {_REMEDIES[kind]}")
+    message = f"nothing was installed: {shown or 'the resolver gave no reason'}; {_REMEDIES[kind]}"
+    error = kind(message, remedy="or raise packages_bytes_max" if kind is PackageTooLargeError else "")
+    error.for_guest = _ADDRESS.sub("the package index", error.for_guest)
+    return error
 
 
 def _telling_lines(said: str) -> list[str]:

@@ -37,22 +37,29 @@ class KernelPackages:
 
     installed: SessionPackages = field(default_factory=SessionPackages)
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    _showing: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def are_shown(self, sandbox: Sandbox) -> bool:
         """Whether `sandbox` shows them already."""
         return sandbox.shows_packages(self.installed.digest)
 
     async def show(self, sandbox: Sandbox) -> None:
-        """Publish them in `sandbox`. Raises PackageError."""
-        installed = self.installed
-        if sandbox.shows_packages(installed.digest):
-            return
+        """Publish them in `sandbox`. Raises PackageError.
+
+        INVARIANT: one after another, and what is installed at that moment: nothing is replaced by what was before.
+        """
         try:
-            await finish(asyncio.to_thread(sandbox.publish_packages, installed.folders, installed.digest))
+            async with self._showing:
+                await finish(self._publish(sandbox))
         except OSError as error:
             if not sandbox.has_ended:  # its slot is removed, too
                 why = (error.strerror or "it failed").lower()
                 raise PackageError(f"the packages of this session cannot be shown: {why}; install them again") from None
+
+    async def _publish(self, sandbox: Sandbox) -> None:
+        installed = self.installed
+        if not sandbox.shows_packages(installed.digest):
+            await asyncio.to_thread(sandbox.publish_packages, installed.folders, installed.digest)
 
 
 class PackageKernel(Protocol):
@@ -79,7 +86,11 @@ class SessionInstalls:
         async with packages.turn:
             try:
                 after, done = await self.installer.install(
-                    text, packages.installed, self.open_network, principal=self.principal
+                    text,
+                    packages.installed,
+                    self.open_network,
+                    principal=self.principal,
+                    has_sandbox=self.kernel.sandbox is not None and not self.kernel.sandbox.has_ended,
                 )
             except BaseException as error:
                 await finish(self._record(text, None, error.code if isinstance(error, MoonpoolError) else _CUT_OFF))

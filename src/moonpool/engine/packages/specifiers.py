@@ -102,10 +102,11 @@ class AllowedPackages:
             self.check_needed(one.name)
             if not any(fnmatchcase(one.name, pattern) for pattern in self.allowed):
                 raise PackageDisallowedError(
-                    f"{one.name} is not among the packages that are allowed (MOONPOOL_PACKAGES, or packages= in Python)"
+                    f"{one.name} is not among the packages that are allowed",
+                    remedy="an operator names it in MOONPOOL_PACKAGES, an application in packages=",
                 )
 
     def check_needed(self, name: str) -> None:
         """Raises PackageDisallowedError for what may not be installed for others' sake, either."""
         if any(fnmatchcase(name, pattern) for pattern in self.denied):
-            raise PackageDisallowedError(f"{name} is denied by MOONPOOL_PACKAGES")
+            raise PackageDisallowedError(f"{name} is denied here", remedy="MOONPOOL_PACKAGES says so")

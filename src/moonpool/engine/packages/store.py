@@ -18,18 +18,21 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import re
 import secrets
 import shutil
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import msgspec
+from msgspec import Meta
 
 from moonpool.engine.packages.model import StoredWheel
 from moonpool.engine.packages.wheels import unpack_wheel
 from moonpool.store.private_files import StoreFolderError, private_folder, read_own_file, replace_private_file
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Callable, Collection, Generator, Iterator
     from pathlib import Path
 
@@ -40,6 +43,8 @@ RESOLUTION_S_MAX: Final = 86_400.0
 _RESOLUTIONS_MAX: Final = 500
 _KEPT_FILE_BYTES_MAX: Final = 64 * 1024**2
 _KEPT: Final = "wheel.json"
+_DIGEST: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+_DAMAGED: Final = (FileNotFoundError, ValueError, msgspec.MsgspecError)
 
 
 class WheelRef(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,7 +52,7 @@ class WheelRef(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     version: str
-    sha256: str
+    sha256: Annotated[str, Meta(max_length=64, pattern=r"^[0-9a-f]{64}$")]
 
 
 class _Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,27 +108,45 @@ class WheelStore:
             os.close(lock)
 
     def find(self, sha256: str) -> StoredWheel | None:
-        """The wheel with this digest, if it is here as it was unpacked; it counts as used now."""
+        """The wheel with this digest, if it is here as it was unpacked; it counts as used now.
+
+        SECURITY: callers have `sha256` from an index or a recording; anything but a digest could lead out of the store,
+        where what is no wheel would be removed.
+        """
+        if not _DIGEST.fullmatch(sha256):
+            return None
         folder = self._folder / sha256
         try:
             kept = self._read(folder)
             if {path: _digest(file) for path, file in _files(folder / "site")} != kept.files:
                 raise ValueError("it was changed")
             os.utime(folder)
-        except (FileNotFoundError, ValueError, msgspec.MsgspecError):
+        except _DAMAGED:
             self._remove(folder)
             return None
         except OSError:  # it may be whole
             return None
         return _stored(kept, sha256, folder)
 
-    def keep(self, file: Path, sha256: str, bounds: WheelBounds, *, name: str, version: str) -> StoredWheel:
-        """Unpack `file`, whose digest the caller computed. Raises PackageError, StoreFolderError, OSError."""
+    def keep(
+        self,
+        file: Path,
+        sha256: str,
+        bounds: WheelBounds,
+        *,
+        name: str,
+        version: str,
+        given_up: threading.Event | None = None,
+    ) -> StoredWheel:
+        """Unpack `file`, whose digest the caller computed. Raises PackageError, StoreFolderError, OSError.
+
+        Setting `given_up` ends it soon.
+        """
         final = self._folder / sha256
         with self.working_folder() as working:
             building = working / "wheel"
             (building / "site").mkdir(parents=True)
-            wheel = unpack_wheel(file, building / "site", bounds, name=name, version=version)
+            wheel = unpack_wheel(file, building / "site", bounds, name=name, version=version, given_up=given_up)
             kept = _Kept(
                 name=wheel.name, version=wheel.version, metadata=wheel.metadata, size=wheel.size, files={**wheel.files}
             )
@@ -138,19 +161,31 @@ class WheelStore:
         return _stored(kept, sha256, final)
 
     def evict(self, kept: Collection[str]) -> None:
-        """Remove what was not used for longest until the rest fits; never what is in `kept` or shown in a sandbox."""
+        """Remove what is damaged, and what was not used for longest until the rest fits.
+
+        Never what is in `kept` or shown in a sandbox.
+        """
         found: list[tuple[float, int, Path]] = []
         with contextlib.suppress(OSError):
             for path in self._folder.glob("[!.]*"):
-                with contextlib.suppress(OSError, ValueError, msgspec.MsgspecError):  # another process removes it
+                try:
                     found.append((path.stat().st_mtime, self._read(path).size, path))
+                except _DAMAGED:
+                    self._remove_unused(path, kept)
+                except OSError:  # it may be whole
+                    pass
         total = sum(size for _, size, _ in found)
         for _, size, path in sorted(found):
             if total <= self._bytes_max:
                 return
-            if path.name not in kept and not _is_shown(path):
+            if self._remove_unused(path, kept):
                 total -= size
-                self._remove(path)
+
+    def _remove_unused(self, folder: Path, kept: Collection[str]) -> bool:
+        if not _DIGEST.fullmatch(folder.name) or folder.name in kept or _is_shown(folder):
+            return False
+        self._remove(folder)
+        return True
 
     def _remove(self, folder: Path) -> None:
         """Take its name from it first: what has one is whole, also if this process is killed."""

@@ -14,6 +14,7 @@ import hashlib
 import os
 import stat
 import struct
+import threading
 import zipfile
 from dataclasses import dataclass
 from email.parser import HeaderParser
@@ -35,6 +36,7 @@ _ZIP64_LOCATOR_BYTES: Final = 20  # before it, where there is one
 _COMPRESSIONS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 _DIRECTORY_BYTES_MAX: Final = 32 * 1024**2
 _METADATA_BYTES_MAX: Final = 4 * 1024**2
+_RECORD_BYTES_MAX: Final = 16 * 1024**2  # of 60,000 files with names of 200 characters
 _HEADERS_CHARS_MAX: Final = 64 * 1024
 _CHUNK_BYTES: Final = 1 << 20
 _INSTALLED_ROOTS: Final = frozenset({"purelib", "platlib"})
@@ -61,15 +63,23 @@ class UnpackedWheel:
     files: Mapping[str, str]  # path -> SHA-256 in hex
 
 
-def unpack_wheel(file: Path, folder: Path, bounds: WheelBounds, *, name: str, version: str) -> UnpackedWheel:
+def unpack_wheel(
+    file: Path,
+    folder: Path,
+    bounds: WheelBounds,
+    *,
+    name: str,
+    version: str,
+    given_up: threading.Event | None = None,
+) -> UnpackedWheel:
     """Unpack `file` into the empty `folder`. Raises PackageRefusedError, PackageTooLargeError; OSError of the disk.
 
-    `name` and `version` are what the index calls it.
+    `name` and `version` are what the index calls it. Setting `given_up` ends it soon, in an InterruptedError.
     """
     try:
         _check_directory(file, bounds.files_max)
         with zipfile.ZipFile(file) as archive:
-            return _Unpacking(archive, folder, bounds, name, version).run()
+            return _Unpacking(archive, folder, bounds, name, version, given_up or threading.Event()).run()
     except (
         zipfile.BadZipFile,
         NotImplementedError,
@@ -111,9 +121,17 @@ def _check_directory(file: Path, files_max: int) -> None:
 
 
 class _Unpacking:
-    def __init__(self, archive: zipfile.ZipFile, folder: Path, bounds: WheelBounds, name: str, version: str) -> None:
+    def __init__(
+        self,
+        archive: zipfile.ZipFile,
+        folder: Path,
+        bounds: WheelBounds,
+        name: str,
+        version: str,
+        given_up: threading.Event,
+    ) -> None:
         self._archive, self._folder, self._bounds = archive, folder, bounds
-        self._name, self._version = name, version
+        self._name, self._version, self._given_up = name, version, given_up
         self._kinds: dict[tuple[str, ...], bool] = {}  # whether it is a file
         self._files: dict[str, str] = {}
         self._named: dict[str, str] = {}  # the same digests, by the names in the wheel
@@ -129,9 +147,12 @@ class _Unpacking:
         if canonical_name(owner) != canonical_name(self._name):  # by that name Python finds what is installed
             raise self._refused(info_folder, f"it is the metadata of {shown(owner) or 'nothing'}")
         headers = self._headers(info_folder)
+        record = (info_folder, "RECORD")
+        if any(parts == record and info.file_size > _RECORD_BYTES_MAX for info, parts in members):
+            raise self._refused("/".join(record), "it is too large")  # SECURITY: its lines are read whole
         for info, parts in members:
             self._write(info, parts)
-        self._check_record(f"{info_folder}/RECORD")
+        self._check_record("/".join(record))
         return UnpackedWheel(
             name=canonical_name(self._name),
             version=self._version,
@@ -221,15 +242,21 @@ class _Unpacking:
         with os.fdopen(fd, "wb") as target, self._archive.open(info) as source:
             os.fchmod(fd, mode)  # whatever the umask is
             while chunk := source.read(_CHUNK_BYTES):
+                self._go_on()
                 self._size += len(chunk)
                 if self._size > self._bounds.bytes_max:
                     raise PackageTooLargeError(
                         f"{self._name} unpacks to more than the {self._bounds.bytes_max:,} bytes that a session may "
-                        "install; nothing was installed; raise packages_bytes_max"
+                        "install; nothing was installed",
+                        remedy="raise packages_bytes_max",
                     )
                 digest.update(chunk)
                 target.write(chunk)
         self._files[written] = self._named["/".join(member_parts(info.orig_filename))] = digest.hexdigest()
+
+    def _go_on(self) -> None:
+        if self._given_up.is_set():
+            raise InterruptedError("nobody waits for it any more")
 
     def _check_record(self, path: str) -> None:
         """Refuse a file whose digest is not the one that RECORD gives. A file that is not listed is as good."""
@@ -237,6 +264,7 @@ class _Unpacking:
             return
         with (self._folder / path).open(encoding="utf-8", errors="replace", newline="") as file:
             for name, said, *_ in (row for row in csv.reader(file) if len(row) > 1):
+                self._go_on()
                 digest, algorithm = self._named.get(name), "sha256="
                 if digest is None or not said.startswith(algorithm):
                     continue

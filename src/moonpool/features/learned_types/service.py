@@ -77,6 +77,10 @@ class LearnedTypes:
         self._task: asyncio.Task[None] | None = None
         self._closing = asyncio.Event()
 
+    def know(self, server_id: str, key: str) -> None:
+        """One more server, or another in place of one."""
+        self._keys[server_id] = key
+
     def saw(self, call: ObservedCall) -> None:
         """One call worked. Returns at once; `private` arguments are not kept."""
         if not self._enabled or call.result_bytes > RESULT_BYTES_MAX or len(self._waiting) >= WAITING_MAX:
