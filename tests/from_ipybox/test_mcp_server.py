@@ -30,7 +30,7 @@ from moonpool.core.errors import ConfigError, InputError
 from moonpool.features.approvals.files import opened_approvals
 from moonpool.features.approvals.model import Answerer
 from moonpool.ipybox.mcp_server.definitions import REGISTER
-from moonpool.ipybox.mcp_server.serving import domains_of
+from moonpool.ipybox.mcp_server.serving import rules_in_force
 from moonpool.ipybox.mcp_server.tools import IpyboxTools
 from moonpool.ipybox.mcp_server.workspace import Workspace, enter_workspace
 from moonpool.pipeline.approval import AutoApprover, ScriptedApprover
@@ -64,7 +64,7 @@ def no(_: str) -> types.ElicitResult:
 
 @asynccontextmanager
 async def profile(
-    workspace: Path, *options: str, say: Say | None = yes, mode: str = "auto", **environ: str
+    workspace: Path, *options: str, say: Say | None = yes, mode: str = "auto", cwd: Path | None = None, **environ: str
 ) -> AsyncGenerator[tuple[Client, list[str]]]:
     """A client of a server in `workspace`, and what its user was asked. `say` None: it cannot ask."""
     asked: list[str] = []
@@ -77,6 +77,7 @@ async def profile(
     command = StdioServerParameters(
         command=str(SCRIPT),
         args=["mcp", "--profile", "ipybox", "--workspace", str(workspace), *options],
+        cwd=cwd,
         env={"MOONPOOL_DATA_DIR": str(DATA), "MOONPOOL_ENVIRONMENT": "base", "OUTER": "outer value", **environ},
     )
     with anyio.fail_after(120):
@@ -177,7 +178,7 @@ async def said(tools: IpyboxTools, name: str, failed: bool = True, **arguments: 
 async def test_bad_calls_say_what_is_wrong_and_change_nothing(tmp_path: Path) -> None:
     servers: dict[str, tuple[dict[str, Any], str]] = {
         "a missing variable": ({"command": "x", "env": {"A": "${NOT_SET_HERE}"}}, "NOT_SET_HERE"),
-        "a command that .env decides": ({"command": "${HOME}/x"}, "write the command out"),
+        "a command that .env decides": ({"command": "${HOME}/x"}, "write the command of a server out"),
         "a stored secret": ({"command": "x", "env": {"A": "${secret:other}"}}, "secret:other"),
         "a file of the host": ({"command": "x", "args": ["${file:/etc/passwd}"]}, "left out"),
         "leave that it gives itself": ({**ECHO, "moonpool": {"allow": ["*"]}}, "must not have 'moonpool'"),
@@ -390,14 +391,60 @@ async def test_the_environment_data_has_ipython_and_pictures_come_as_paths(tmp_p
 
 
 @pytest.mark.req("I-087")
-def test_a_sandbox_configuration_names_domains_or_says_why_not(tmp_path: Path) -> None:
-    path, workspace = tmp_path / "sandbox-config.json", Workspace(root=tmp_path, variables={})
-    assert domains_of(None, workspace) == domains_of(path, workspace) == ()
+def test_a_sandbox_configuration_names_domains_or_says_why_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "sandbox-config.json"
+
+    def domains(path: Path | None) -> tuple[str, ...]:
+        return rules_in_force(path).domains([tmp_path], [], os.environ)
+
+    assert domains(None) == domains(path) == ()
+    assert "was not there and was made, with the default rules: no network" in caplog.text
+    assert json.loads(path.read_text(encoding="utf-8"))["filesystem"]["allowWrite"] == ["."]
     path.write_text(json.dumps({"network": {"allowedDomains": ["example.org"]}}), encoding="utf-8")
-    assert domains_of(path, workspace) == ("example.org",)
-    path.write_text(json.dumps({"filesystem": {"allowWrite": ["/srv"]}}), encoding="utf-8")
+    assert domains(path) == ("example.org",)
+    path.write_text(json.dumps({"filesystem": {"allowWrite": [".", "/srv"]}}), encoding="utf-8")
     with pytest.raises(ConfigError, match="cannot grant '/srv'"):
-        domains_of(path, workspace)
+        domains(path)
+    with pytest.raises(ConfigError, match="cannot be made"):
+        domains(tmp_path / "missing" / "rules.json")
+
+
+ATTACKS = """
+def attempt(*change):
+    try:
+        change[0](*change[1:])
+        return "done"
+    except OSError:
+        return "refused"
+def write(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+import json, os
+grant = json.dumps({"network": {"allowedDomains": ["evil.example"]}})
+aside = "of-code.json"
+write(aside, grant)
+print([attempt(write, "sandbox-config.json", grant), attempt(os.replace, aside, "sandbox-config.json"),
+       attempt(os.rename, "sandbox-config.json", "away"), attempt(write, ".env", "API_URL=https://evil.example")])
+"""
+SEEN = "import os\nprint([name for name in os.environ if 'proxy' in name.lower()])"
+
+
+@pytest.mark.req("I-086", "I-087")
+async def test_code_decides_nothing_for_the_next_start(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    given = ("--sandbox", "--sandbox-config", "sandbox-config.json")
+    async with profile(work, *given, cwd=work) as (client, _):
+        assert await cell(client, ATTACKS) == str(["refused"] * 4)
+    assert ((work / ".env").read_bytes(), "evil" in (work / "sandbox-config.json").read_text("utf-8")) == (b"", False)
+    own = tmp_path / "own.json"
+    own.write_text(json.dumps({"network": {"allowedDomains": ["allowed.example"]}}), encoding="utf-8")
+    async with profile(work, *given, cwd=work) as (client, _):
+        assert await cell(client, SEEN) == "[]"
+    async with profile(work, "--sandbox-config", "own.json", cwd=tmp_path) as (client, _):  # where it was called
+        assert "HTTPS_PROXY" in (await cell(client, SEEN)).upper()
 
 
 @pytest.mark.req("I-088")

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.core.naming import name_server_modules
-from moonpool.ipybox.options import as_path, with_env_file
+from moonpool.ipybox.env_file import with_env_file
+from moonpool.ipybox.options import as_path
 from moonpool.ipybox.registered_servers import register
 from moonpool.sandboxes.folder_binding import open_without_links
 from moonpool.sandboxes.host_folders import link_of_code
@@ -52,14 +53,15 @@ async def generate_mcp_sources(
     """Write the package `root_dir/server_name`, with a module for each tool of a server, and return their names.
 
     `server_params` has `command`, `args`, `env` of a server that is started, or `url`, `headers`, `type` of one that is
-    reached by HTTP. `${VAR}` in it is replaced by the environment's value, or that in the file `.env`, each time the
-    server is started; only the placeholder is kept. Code of executors imports the package and calls the server; that
-    of one that runs already, from its next execution on. A package of this name is replaced when the new one is
-    complete. Imported outside a sandbox, it calls the server through a `ToolServer`. With `async_api`
-    its `run` is awaited. Raises ValueError for a name that cannot be a package, InputError, and ConfigError when the
-    server cannot be reached.
+    reached by HTTP. `${VAR}` in all but `command` is replaced by the environment's value, or that in the file `.env`,
+    each time the server is started; only the placeholder is kept. Code of executors imports the package and calls the
+    server; that of one that runs already, from its next execution on, or where another server had this name, after
+    `reset()`. A package of this name is replaced when the new one is complete. Imported outside a sandbox, it calls the
+    server through a `ToolServer`. With `async_api` its `run` is awaited. Raises ValueError for a name that cannot be a
+    package, InputError, and ConfigError when the server cannot be reached.
     """
     check_name(server_name)
+    check_command(server_params)
     root = as_path(root_dir, "root_dir")
     options = _OneServer(servers={server_name: server_params}, apart=object())
     session = SessionHandle(options, EventTypes(object, object), lambda: in_a_thread)
@@ -93,6 +95,15 @@ def check_name(name: str) -> None:
         raise ValueError(f"{name!r} cannot be the name of a package; use letters, digits and _, with a letter first")
     if (module := name_server_modules([name])[name]) != name:
         raise ValueError(f"code would import the package {name!r} as {module!r}; call it {module!r}")
+
+
+def check_command(params: Mapping[str, Any]) -> None:
+    """Raise InputError for a command that is not the same at each start.
+
+    SECURITY: whoever is asked about it must see what runs, and a file `.env` must not name programs.
+    """
+    if "${" in str(params.get("command", "")):
+        raise InputError("write the command of a server out: `${` is for its args, env, cwd, url and headers")
 
 
 def write_package(

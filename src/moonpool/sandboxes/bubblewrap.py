@@ -258,9 +258,8 @@ class BubblewrapBackend:
             return BoundFolders()
         refuse_overlap(folders, spec.image)
         with step("folder"):
-            if copies is None:
-                return bind_folders(folders, theirs, None, None)
-            return await in_thread(lambda: bind_folders(folders, theirs, self._folder / "shown", copies))
+            place = None if copies is None else self._folder / "shown"
+            return await in_thread(lambda: bind_folders(folders, theirs, place, copies))
 
     @staticmethod
     async def _child_pidfd(outer: OuterSandbox, info_fd: int, errors_fd: int) -> int:

@@ -23,7 +23,7 @@ from moonpool.core.errors import ConfigError, Fault, InputError, MoonpoolError
 from moonpool.core.json import digest_json
 from moonpool.core.version import VERSION
 from moonpool.features.approvals.model import REGISTRATION, ApprovalRequest
-from moonpool.ipybox.mcp_apigen import check_name, write_package
+from moonpool.ipybox.mcp_apigen import check_command, check_name, write_package
 from moonpool.ipybox.registered_servers import registered
 from moonpool.pipeline.shown_arguments import view_of
 from moonpool.upstreams.base import UpstreamError
@@ -88,8 +88,7 @@ class Registration:
             raise InputError(str(error)) from None
         if unknown := sorted(params.keys() - _KEYS):
             raise InputError(f"server_params must not have {unknown[0]!r}; use {', '.join(sorted(_KEYS))}")
-        if "${" in str(params.get("command", "")):
-            raise InputError("write the command out: whoever is asked must see what runs, now and at later starts")
+        check_command(params)
         config = parsed(name, params, self.variables)
         if error := config.left_out.get(name):
             raise ConfigError(error.for_guest)
