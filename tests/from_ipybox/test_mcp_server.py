@@ -183,6 +183,10 @@ async def test_bad_calls_say_what_is_wrong_and_change_nothing(tmp_path: Path) ->
         "a file of the host": ({"command": "x", "args": ["${file:/etc/passwd}"]}, "left out"),
         "leave that it gives itself": ({**ECHO, "moonpool": {"allow": ["*"]}}, "must not have 'moonpool'"),
         "no way to reach it": ({}, "left out"),
+        "more than a person is shown": (
+            {"command": "sh", "args": ["-c", f"true {'# nothing ' * 400}\ntouch x; exec y #{' tail' * 300}"]},
+            "more than the 4,000 characters that are shown to whoever is asked",
+        ),
         "a program that is not there": ({"command": "/not/there"}, "the operator sees why"),
     }
     cells: dict[str, tuple[dict[str, Any], str]] = {

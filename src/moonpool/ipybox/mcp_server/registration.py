@@ -25,6 +25,7 @@ from moonpool.core.version import VERSION
 from moonpool.features.approvals.model import REGISTRATION, ApprovalRequest
 from moonpool.ipybox.mcp_apigen import check_command, check_name, write_package
 from moonpool.ipybox.registered_servers import registered
+from moonpool.pipeline.readable_json import ARGUMENTS_CHARS_MAX, all_but_hidden
 from moonpool.pipeline.shown_arguments import view_of
 from moonpool.upstreams.base import UpstreamError
 from moonpool.wrappers.names import name_manifest
@@ -89,6 +90,13 @@ class Registration:
         if unknown := sorted(params.keys() - _KEYS):
             raise InputError(f"server_params must not have {unknown[0]!r}; use {', '.join(sorted(_KEYS))}")
         check_command(params)
+        if not all_but_hidden(
+            params, ARGUMENTS_CHARS_MAX
+        ):  # SECURITY: a person answers to all of it
+            raise InputError(
+                f"server_params are more than the {ARGUMENTS_CHARS_MAX:,} characters that are shown to whoever is asked; "
+                f"make them shorter, or {_REMEDY}"
+            )
         config = parsed(name, params, self.variables)
         if error := config.left_out.get(name):
             raise ConfigError(error.for_guest)
