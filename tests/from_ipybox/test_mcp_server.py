@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 ECHO: dict[str, Any] = {"command": sys.executable, "args": [str(SERVERS / "echo.py")]}
 CALL = "from mcptools.echo import echo\nprint(echo.run(echo.Params(word='hello')))"
+PASSWORD = "hunter2-correct-horse-battry"
 NAMES = ["register_mcp_server", "execute_ipython_cell", "install_package", "reset"]
 
 
@@ -102,7 +103,9 @@ async def cell(client: Client, code: str, failed: bool = False, **more: Any) -> 
 async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: str) -> None:
     work = tmp_path / "work"
     work.mkdir()
-    (work / ".env").write_text("WORD=from-the-file\nKERNEL_ENV_TOKEN=kernel\n", encoding="utf-8")
+    (work / ".env").write_text(
+        f"WORD=from-the-file\nKERNEL_ENV_WORDS=kernel\nKERNEL_ENV_DB_PASSWORD={PASSWORD}\n", encoding="utf-8"
+    )
     async with profile(work, mode=mode) as (client, asked):
         listed = (await client.list_tools()).tools
         assert [tool.name for tool in listed] == NAMES
@@ -111,8 +114,10 @@ async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: s
 
         # State, also before a server is registered; the kernel has its own variables only
         assert await cell(client, "import os\nx = 41\nprint(os.getcwd())") == str(work)
-        told = await cell(client, "print(x + 1, os.environ['TOKEN'], 'OUTER' in os.environ, 'WORD' in os.environ)")
+        told = await cell(client, "print(x + 1, os.environ['WORDS'], 'OUTER' in os.environ, 'WORD' in os.environ)")
         assert told == "42 kernel False False"
+        told = await cell(client, "print(os.environ['DB_PASSWORD'], len(os.environ['DB_PASSWORD']))")
+        assert ("hunter2" in told, told.endswith("28")) == (False, True)
 
         params = {**ECHO, "env": {"ECHO_WORD": "${WORD}"}}
         names = (await text(client, "register_mcp_server", server_name="echo", server_params=params)).split("\n")
@@ -185,7 +190,7 @@ async def test_bad_calls_say_what_is_wrong_and_change_nothing(tmp_path: Path) ->
         "no way to reach it": ({}, "left out"),
         "more than a person is shown": (
             {"command": "sh", "args": ["-c", f"true {'# nothing ' * 400}\ntouch x; exec y #{' tail' * 300}"]},
-            "more than the 4,000 characters that are shown to whoever is asked",
+            "more than the 4,000 characters that are shown to whoever answers",
         ),
         "a program that is not there": ({"command": "/not/there"}, "the operator sees why"),
     }

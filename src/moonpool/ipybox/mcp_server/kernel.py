@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from moonpool.engine.code_request import CodeRequest
-from moonpool.ipybox.kernel_session import shown_text
+from moonpool.ipybox.kernel_code import failure_of, guest_call, pictures_of, preparation, shown_text
 from moonpool.ipybox.pictures import save_pictures
 from moonpool.sdk.results import result_of
 from moonpool.server.mcp.sessions import interruptible
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from moonpool.ipybox.mcp_server.workspace import Workspace
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.sandboxes.base import Stream
-
-_QUIET: Final = {"TERM": "dumb", "NO_COLOR": "1"}
-_LOST: Final = "of this session are lost"
-_NO_RESULT: Final = frozenset({"ResultNotSerializable", "OutputTooLarge"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +38,7 @@ class Kernel:
     def __init__(self, runtime: Runtime, grant: CallerGrant, workspace: Workspace, *, ipython: bool) -> None:
         """Sessions of `runtime` have the workspace. `ipython`: code is read as IPython reads it."""
         self._runtime, self._grant, self._workspace = runtime, grant, workspace
-        self._variables, self._ipython = {**_QUIET, **workspace.kernel_variables}, ipython
+        self._ipython = ipython
         self._session: Session = runtime.session(grant)
         self._prepared = False
         self._turn = asyncio.Lock()
@@ -65,7 +61,7 @@ class Kernel:
 
             request = replace(request, observer=hear, ipython=self._ipython)
             envelope = await interruptible(self._session, request, at_once=False)
-            self._prepared = not _is_lost(envelope)
+            self._prepared = envelope.state == "kept"
             text = await self._text(envelope, b"".join(pieces).decode(errors="replace"), request.timeout_s)
             return replace(envelope, data=text.to_json())
 
@@ -95,10 +91,7 @@ class Kernel:
         if self._prepared:
             return None
         await asyncio.to_thread(self._workspace.make_packages)
-        code = (
-            f"__import__('os').environ.update({self._variables!r})\n__import__('sys').path[2:2] = ['']\n"
-            "__import__('moonpool_guest.python', fromlist=['pictures']).pictures.keep_in('/tmp')"
-        )
+        code = preparation(self._workspace.kernel_variables, guest_call("pictures", "keep_in('/tmp')"))
         envelope = await interruptible(self._session, CodeRequest(code=code.encode()), at_once=False)
         if envelope.error is not None:
             failed = CellText(text=f"{envelope.error.type}: {envelope.error.message}", failed=True)
@@ -107,28 +100,16 @@ class Kernel:
         return None
 
     async def _text(self, envelope: Envelope, printed: str, timeout_s: float | None) -> CellText:
-        error, result = envelope.error, result_of(envelope)
-        raised = error is not None and error.message in result.stderr  # by the code: an exception of that name
-        if error is not None and (error.type not in _NO_RESULT or raised):
-            if error.type == "Timeout" and not raised:
-                told = f"TimeoutError: Code execution exceeded timeout of {timeout_s:.2f}s (approval wait excluded)."
-            else:
-                told = f"{error.type}: {error.message}"
-            parts = [printed.rstrip(), "" if told in printed else told]
+        result = result_of(envelope)
+        if (failure := failure_of(result, timeout_s)) is not None:
+            parts = [printed.rstrip(), "" if failure.text in printed else failure.text]
             return CellText(text="\n".join(filter(None, parts)), failed=True)
         text = (printed + shown_text(result)).strip()
-        pictures = [(one.mime, one.data) for one in envelope.pictures]
         try:
-            paths = await asyncio.to_thread(save_pictures, self._workspace.root / "images", pictures)
+            paths = await asyncio.to_thread(save_pictures, self._workspace.root / "images", pictures_of(result))
         except OSError as error:  # code may have put something else there
             why = f"The images cannot be saved in images/: {error.strerror}"
             return CellText(text=f"{text}\n\n{why}".strip(), failed=True)
         if paths:
             text += "\n\nGenerated images:\n\n" + "".join(f"- [{path.stem}]({path})\n" for path in paths)
         return CellText(text=text, failed=False)
-
-
-def _is_lost(envelope: Envelope) -> bool:
-    """Whether the next execution is in a new sandbox."""
-    error = envelope.error
-    return error is not None and (_LOST in error.message or error.type == "SandboxError")

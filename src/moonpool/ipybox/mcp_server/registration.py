@@ -90,11 +90,9 @@ class Registration:
         if unknown := sorted(params.keys() - _KEYS):
             raise InputError(f"server_params must not have {unknown[0]!r}; use {', '.join(sorted(_KEYS))}")
         check_command(params)
-        if not all_but_hidden(
-            params, ARGUMENTS_CHARS_MAX
-        ):  # SECURITY: a person answers to all of it
+        if not all_but_hidden(params, ARGUMENTS_CHARS_MAX):  # SECURITY: a person answers to all of it
             raise InputError(
-                f"server_params are more than the {ARGUMENTS_CHARS_MAX:,} characters that are shown to whoever is asked; "
+                f"server_params have more than the {ARGUMENTS_CHARS_MAX:,} characters that are shown to whoever answers; "
                 f"make them shorter, or {_REMEDY}"
             )
         config = parsed(name, params, self.variables)

@@ -6,10 +6,13 @@ import asyncio
 import logging
 import os
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from moonpool.bootstrap import open_default_tenant
+from moonpool.configuration.servers import McpConfig
 from moonpool.features.approvals.files import open_queue
+from moonpool.ipybox.kernel_code import secrets_of
 from moonpool.ipybox.mcp_server.registration import registered_before
 from moonpool.ipybox.mcp_server.tools import IpyboxTools
 from moonpool.ipybox.sandbox_config import SandboxRules, read_rules, write_default
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from moonpool.configuration.servers import McpConfig
     from moonpool.environments.progress import ProgressSink
     from moonpool.ipybox.mcp_server.workspace import Workspace
     from moonpool.network.rules import NetworkRules
@@ -81,6 +83,8 @@ async def serve_profile(  # noqa: PLR0913  what the command line gives
     environ = dict(os.environ)
     folders = await asyncio.to_thread(workspace.folders, settings, environ, fixed)
     before = await asyncio.to_thread(registered_before, workspace.packages, environ, workspace.variables)
+    if secrets := secrets_of(workspace.kernel_variables):
+        config = replace(config or McpConfig(source="the profile"), other_secrets=secrets)
     async with AsyncExitStack() as stack:
         queue = await stack.enter_async_context(open_queue(data, report, settings.approval_command, environ))
         eliciting, denying = ElicitingApprover(queue), DenyApprover(report, why="--approve deny was given")
