@@ -151,8 +151,10 @@ async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: s
         assert (parser / "echo.py").exists()
 
         long = await cell(client, "print('a' * 4000 + 'b' * 4000)", max_output_chars=1000)
-        assert len(long) <= 1000
-        assert "characters left out" in long
+        head, _, where = long.rpartition("\n\n[all of it: ")
+        assert len(head) <= 1000
+        assert "characters left out" in head
+        assert Path(where.removesuffix("]")).read_text(encoding="utf-8") == "a" * 4000 + "b" * 4000
         await cell(client, "open('report.txt', 'w').write('made by code')")
         assert (work / "report.txt").read_text(encoding="utf-8") == "made by code"
 
@@ -190,7 +192,7 @@ async def test_bad_calls_say_what_is_wrong_and_change_nothing(tmp_path: Path) ->
         "no way to reach it": ({}, "left out"),
         "more than a person is shown": (
             {"command": "sh", "args": ["-c", f"true {'# nothing ' * 400}\ntouch x; exec y #{' tail' * 300}"]},
-            "more than the 4,000 characters that are shown to whoever answers",
+            "more than the 4,000 characters that a person is shown",
         ),
         "a program that is not there": ({"command": "/not/there"}, "the operator sees why"),
     }
@@ -364,6 +366,22 @@ async def test_a_call_that_waits_in_the_queue_is_resumed_by_the_same_call(tmp_pa
         assert "echo.py" in shown
         assert "echo" in await text(client, "register_mcp_server", **register)
         assert asked == []
+
+
+@pytest.mark.req("I-083")
+async def test_a_reset_ends_what_waits_for_a_person(tmp_path: Path) -> None:
+    """And what waits behind it. An installation is told that it waits, as code is."""
+    servers = tmp_path / "servers.json"
+    servers.write_text(json.dumps({"mcpServers": {"echo": {**ECHO, "moonpool": {"ask": ["*"]}}}}), encoding="utf-8")
+    given = ("--approve", "queue", "--config", str(servers))
+    asking = "kept = 1\nimport servers.echo as echo\nawait echo.echo(word='a')"
+    async with profile(tmp_path / "work", *given, say=None, MOONPOOL_APPROVAL_WAIT_S="0.2") as (client, _):
+        assert "waits until a person approves" in await cell(client, asking, failed=True)
+        for name, arguments in (("execute_ipython_cell", {"code": "1"}), ("install_package", {"package_name": "six"})):
+            assert "waits" in await text(client, name, True, **arguments)
+        assert await text(client, "reset") == ""
+        assert await cell(client, "print('kept' in dir())") == "False"
+        assert "waits until a person approves" in await cell(client, asking, failed=True)  # begun anew
 
 
 @pytest.mark.slow

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.core.phrases import clip
 from moonpool.engine.code_request import CodeRequest
 from moonpool.ipybox.kernel_code import failure_of, guest_call, pictures_of, preparation, shown_text
 from moonpool.ipybox.pictures import save_pictures
@@ -13,12 +15,26 @@ from moonpool.sdk.results import result_of
 from moonpool.server.mcp.sessions import interruptible
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject
     from moonpool.engine.sessions import Runtime, Session
     from moonpool.ipybox.mcp_server.workspace import Workspace
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.sandboxes.base import Stream
+
+_T = TypeVar("_T")
+
+
+class KernelResetError(MoonpoolError):
+    """The kernel was reset before this had ended."""
+
+    code = "kernel_reset"
+    fault = Fault.CALLER
+
+    def __init__(self) -> None:
+        super().__init__("the kernel was reset before this came to its end; call it again where it is still wanted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +58,19 @@ class Kernel:
         self._session: Session = runtime.session(grant)
         self._prepared = False
         self._turn = asyncio.Lock()
+        self._work: set[asyncio.Task[Any]] = set()  # what has the turn or waits for it
 
-    async def execute(self, request: CodeRequest) -> Envelope:
+    async def execute(self, request: CodeRequest, chars_max: int) -> Envelope:
         """Run code; `data` of the envelope is its `CellText` as JSON. Waits for its turn.
 
-        Cancelling it interrupts the code, and waits for its end. Raises InputError, FileTransferError.
+        Of text with more than `chars_max` characters the beginning and the end are in it, and where all of it is.
+
+        Cancelling it interrupts the code, and waits for its end. Raises InputError, FileTransferError,
+        KernelResetError.
         """
+        return await self._until_reset(self._execute(request, chars_max))
+
+    async def _execute(self, request: CodeRequest, chars_max: int) -> Envelope:
         async with self._turn:
             if failed := await self._prepare():
                 return failed
@@ -62,21 +85,56 @@ class Kernel:
             request = replace(request, observer=hear, ipython=self._ipython)
             envelope = await interruptible(self._session, request, at_once=False)
             self._prepared = envelope.state == "kept"
-            text = await self._text(envelope, b"".join(pieces).decode(errors="replace"), request.timeout_s)
-            return replace(envelope, data=text.to_json())
+            cell = await self._text(envelope, b"".join(pieces).decode(errors="replace"), request.timeout_s)
+            if len(cell.text) > chars_max:
+                where = await self._kept(envelope.run_id, cell.text)
+                cell = replace(cell, text=f"{clip(cell.text, chars_max)}\n\n[{where}]")
+            return replace(envelope, data=cell.to_json())
+
+    async def _kept(self, run_id: str, text: str) -> str:
+        """Where all of a text is now."""
+        artifacts = self._runtime.artifacts
+        try:
+            where = await artifacts.of_run(run_id, self._session.session_id).keep("cell", text.encode(errors="replace"))
+            await artifacts.make_room()
+        finally:
+            artifacts.close(run_id)
+        return where
 
     async def install(self, specifier: str) -> str:
-        """Install packages for executed code; what came of it. Waits for its turn. Raises PackageError."""
+        """Install packages for executed code; what came of it. Waits for its turn.
+
+        Raises PackageError, KernelResetError.
+        """
+        return await self._until_reset(self._install(specifier))
+
+    async def _install(self, specifier: str) -> str:
         async with self._turn:
             return str(await self._session.install(specifier))
 
     async def reset(self) -> None:
-        """Begin anew, once what runs has ended."""
+        """Begin anew. What runs is ended first, and what waits: it may wait for a person."""
+        if ended := tuple(self._work):
+            for work in ended:
+                work.cancel()
+            await asyncio.wait(ended)
         async with self._turn:
             before = self._session
             self._session = self._runtime.session(self._grant).with_packages_of(before)
             self._prepared = False
             await before.close()
+
+    async def _until_reset(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        """What it comes to. Raises KernelResetError when `reset` ends it."""
+        work = asyncio.ensure_future(coroutine)
+        self._work.add(work)
+        work.add_done_callback(self._work.discard)
+        try:
+            return await work  # cancelling this cancels it, and waits for its end
+        except asyncio.CancelledError:
+            if (own := asyncio.current_task()) is not None and own.cancelling():
+                raise
+            raise KernelResetError from None
 
     async def close(self) -> None:
         """End it and what runs in it."""

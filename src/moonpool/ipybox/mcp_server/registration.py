@@ -18,12 +18,11 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from moonpool.configuration.servers import McpConfig, parse_config
 from moonpool.core.audit_records import CallOutcomeRecord, time_stamp
 from moonpool.core.calls import ApprovalState
-from moonpool.core.envelope import Envelope
 from moonpool.core.errors import ConfigError, Fault, InputError, MoonpoolError
 from moonpool.core.json import digest_json
-from moonpool.core.version import VERSION
 from moonpool.features.approvals.model import REGISTRATION, ApprovalRequest
 from moonpool.ipybox.mcp_apigen import check_command, check_name, write_package
+from moonpool.ipybox.mcp_server.outcomes import outcome_of
 from moonpool.ipybox.registered_servers import registered
 from moonpool.pipeline.readable_json import ARGUMENTS_CHARS_MAX, all_but_hidden
 from moonpool.pipeline.shown_arguments import view_of
@@ -35,6 +34,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject
     from moonpool.engine.sessions import Runtime
     from moonpool.features.approvals.model import ApprovalAnswer
@@ -92,7 +92,7 @@ class Registration:
         check_command(params)
         if not all_but_hidden(params, ARGUMENTS_CHARS_MAX):  # SECURITY: a person answers to all of it
             raise InputError(
-                f"server_params have more than the {ARGUMENTS_CHARS_MAX:,} characters that are shown to whoever answers; "
+                f"server_params have more than the {ARGUMENTS_CHARS_MAX:,} characters that a person is shown; "
                 f"make them shorter, or {_REMEDY}"
             )
         config = parsed(name, params, self.variables)
@@ -112,16 +112,8 @@ class Registration:
             raise ConfigError(error.for_guest) from None
         names = name_manifest(snapshot.manifest).servers[name]
         await asyncio.to_thread(write_package, snapshot, name, params, self.root)
-        return Envelope(
-            run_id=run_id,
-            trace_id=token_hex(16),
-            tool_name=REGISTRATION,
-            tool_version=VERSION,
-            input_digest=_digest(params),
-            sandbox_image="",
-            duration_ms=round((datetime.now(UTC) - begun).total_seconds() * 1000),
-            data=[tool.module for tool in names.tools.values()],
-        )
+        modules = [tool.module for tool in names.tools.values()]
+        return outcome_of(REGISTRATION, run_id, _digest(params), begun, modules)
 
     def _question(self, name: str, params: JsonObject, config: McpConfig, run_id: str) -> ApprovalRequest:
         view = view_of(params, self.runtime.redactor)
