@@ -238,6 +238,18 @@ async def test_nothing_is_started_that_a_person_did_not_allow(tmp_path: Path) ->
         assert await registrations("sh") == ["REJECTED", "EXPIRED", "APPROVED", "REJECTED"]
 
 
+async def test_a_server_whose_package_cannot_be_written_is_neither_asked_about_nor_connected(tmp_path: Path) -> None:
+    (tmp_path / "mcptools").touch()
+    registrar = ScriptedApprover([])
+    async with tools_in(tmp_path, registrar) as tools:
+        told_by = await said(tools, "register_mcp_server", server_name="echo", server_params=ECHO)
+        assert "cannot be the folder of packages: Not a directory" in told_by
+        assert registrar.requests == []
+        (tmp_path / "mcptools").unlink()
+        code = "import servers.echo"
+        assert "echo" in await said(tools, "execute_ipython_cell", code=code)
+
+
 async def registrations(server_id: str) -> list[str]:
     """How registrations of this server were answered, as the journal has it."""
     records = await asyncio.to_thread(lambda: [json.loads(row.body) for row in read_rows(journal_path(DATA))])

@@ -12,7 +12,7 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from moonpool.core.errors import ConfigError, InputError
+from moonpool.core.errors import ConfigError, InputError, MoonpoolError
 from moonpool.core.naming import name_server_modules
 from moonpool.ipybox.env_file import with_env_file
 from moonpool.ipybox.options import as_path
@@ -113,32 +113,60 @@ def write_package(
 
     Raises InputError. Blocking.
     """
+    root, at = _opened(root)
+    own = secrets.token_hex(8)
+    building, before = f".{name}-{own}", f".{name}-{own}-before"
+    in_place = False
+    try:
+        os.mkdir(building, dir_fd=at)
+        _write_files(_files(snapshot.tree / "mcptools" / name, async_api=async_api), building, at)
+        with suppress(FileNotFoundError):
+            os.rename(name, before, src_dir_fd=at, dst_dir_fd=at)  # a link itself, not what it leads to
+        os.rename(building, name, src_dir_fd=at, dst_dir_fd=at)
+        in_place = True
+        register(root, name, params, os.environ, async_api=async_api)  # last: it decides what is started
+    except (OSError, MoonpoolError) as error:
+        with suppress(OSError):  # back, where nothing else is there by now
+            if in_place:
+                os.rename(name, building, src_dir_fd=at, dst_dir_fd=at)
+            os.rename(before, name, src_dir_fd=at, dst_dir_fd=at)
+        if isinstance(error, MoonpoolError):
+            raise
+        raise _unwritable(root / name, error) from error
+    finally:
+        for left in (building, before):
+            _remove(left, at)
+        os.close(at)
+
+
+def check_root(root: Path) -> None:
+    """Raise InputError where no package can be written; the folder is made. Blocking."""
+    root, at = _opened(root)
+    probe = f".{secrets.token_hex(8)}"
+    try:
+        os.mkdir(probe, dir_fd=at)
+        os.rmdir(probe, dir_fd=at)
+    except OSError as error:
+        raise _unwritable(root, error) from error
+    finally:
+        os.close(at)
+
+
+def _unwritable(path: Path, error: OSError) -> InputError:
+    return InputError(f"the package {path} cannot be written: {error.strerror or error}")
+
+
+def _opened(root: Path) -> tuple[Path, int]:
+    """The folder of packages, made where it is missing, without links above it; and a descriptor. Raises InputError."""
     if link_of_code(root) is not None:
         raise InputError(f"{root} leads through a link that code may have made; name the folder itself")
     # SECURITY: code in a sandbox may work in this folder meanwhile: from here on no name in it is followed as a link.
     root = root.parent.resolve() / root.name
     try:
-        at = open_without_links(root, make=True)
+        return root, open_without_links(root, make=True)
     except OSError as error:
         why = "it is a link" if error.errno == errno.ELOOP else error.strerror
         raise InputError(f"{root} cannot be the folder of packages: {why}") from error
-    own = secrets.token_hex(8)
-    building, before = f".{name}-{own}", f".{name}-{own}-before"
-    try:
-        os.mkdir(building, dir_fd=at)
-        _write_files(_files(snapshot.tree / "mcptools" / name, async_api=async_api), building, at)
-        register(root, name, params, os.environ, async_api=async_api)
-        with suppress(FileNotFoundError):
-            os.rename(name, before, src_dir_fd=at, dst_dir_fd=at)  # a link itself, not what it leads to
-        os.rename(building, name, src_dir_fd=at, dst_dir_fd=at)
-    except OSError as error:
-        with suppress(OSError):  # back, where nothing else is there by now
-            os.rename(before, name, src_dir_fd=at, dst_dir_fd=at)
-        raise InputError(f"the package {root / name} cannot be written: {error.strerror or error}") from error
-    finally:
-        for left in (building, before):
-            _remove(left, at)
-        os.close(at)
 
 
 def _files(package: Path, *, async_api: bool) -> dict[str, str]:

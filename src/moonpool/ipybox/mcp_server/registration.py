@@ -21,7 +21,7 @@ from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import ConfigError, Fault, InputError, MoonpoolError
 from moonpool.core.json import digest_json
 from moonpool.features.approvals.model import REGISTRATION, ApprovalRequest
-from moonpool.ipybox.mcp_apigen import check_command, check_name, write_package
+from moonpool.ipybox.mcp_apigen import check_command, check_name, check_root, write_package
 from moonpool.ipybox.mcp_server.outcomes import outcome_of
 from moonpool.ipybox.registered_servers import registered
 from moonpool.pipeline.readable_json import ARGUMENTS_CHARS_MAX, all_but_hidden
@@ -98,6 +98,7 @@ class Registration:
         config = parsed(name, params, self.variables)
         if error := config.left_out.get(name):
             raise ConfigError(error.for_guest)
+        await asyncio.to_thread(check_root, self.root)  # what cannot be written is not connected either
         begun = datetime.now(UTC)
         with asking(run_id):
             answer = await self.approvals.settle(self._question(name, params, config, run_id))
