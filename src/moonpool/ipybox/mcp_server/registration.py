@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.core.envelope import Envelope
-    from moonpool.core.json import JsonObject
+    from moonpool.core.json import JsonObject, JsonValue
     from moonpool.engine.sessions import Runtime
     from moonpool.features.approvals.model import ApprovalAnswer
     from moonpool.pipeline.approval import LiveApprovals
@@ -113,7 +113,7 @@ class Registration:
             raise ConfigError(error.for_guest) from None
         names = name_manifest(snapshot.manifest).servers[name]
         await asyncio.to_thread(write_package, snapshot, name, params, self.root)
-        modules = [tool.module for tool in names.tools.values()]
+        modules: list[JsonValue] = [tool.module for tool in names.tools.values()]
         return outcome_of(REGISTRATION, run_id, _digest(params), begun, modules)
 
     def _question(self, name: str, params: JsonObject, config: McpConfig, run_id: str) -> ApprovalRequest:
