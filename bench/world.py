@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
     from moonpool.configuration.servers import McpConfig
-    from moonpool.engine.sessions import Runtime, Session
+    from moonpool.engine.runtime import Runtime
+    from moonpool.engine.sessions import Session
     from moonpool.environments.base import ProgressSink
     from moonpool.sandboxes.base import SandboxBackend
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from bench.sizes import Sizes
     from bench.world import World
     from moonpool.bootstrap import Tenant
-    from moonpool.engine.sessions import Runtime
+    from moonpool.engine.runtime import Runtime
 
 LANGUAGES = ("node", "bash")
 SNIPPETS = {"node": b"globalThis.result = 1 + 1", "bash": b"echo $((1 + 1))"}

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from bench.sizes import Sizes
     from bench.world import World
     from moonpool.bootstrap import Tenant
-    from moonpool.engine.sessions import Runtime, Session
+    from moonpool.engine.runtime import Runtime
+    from moonpool.engine.sessions import Session
 
 _SPARE = 8
 _SAMPLES = 20

@@ -10,8 +10,8 @@ the limits are set before the capabilities go; the filter comes last, since it f
 SECURITY: every step must succeed. There is no "if possible": a failing step ends the child (`StepFailedError`).
 """
 
-import fcntl
 import errno
+import fcntl
 import os
 import resource
 import signal
@@ -157,7 +157,8 @@ def _bound_budgets() -> None:
 
 def _mount_disk(options: str) -> None:
     """Mount the sandbox's own disk, in large pages where the kernel has them: files are written and copied four times
-    as fast. None is larger than its file. Raises OSError."""
+    as fast. None is larger than its file. Raises OSError.
+    """
     try:
         linux.mount("tmpfs", _QUOTA, "tmpfs", _FLAGS, f"{options},huge=within_size")
     except OSError as error:

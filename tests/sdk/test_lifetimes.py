@@ -18,7 +18,7 @@ import moonpool
 from apps import DATA, fixture_server
 from moonpool.sdk.hosted_session import HostedSession
 from process_tree import alive, descendants_of
-from waiting import wait_until
+from waiting import until, wait_until
 
 pytestmark = pytest.mark.anyio
 
@@ -40,6 +40,49 @@ async def test_cancelling_a_run_interrupts_the_code_and_keeps_its_state() -> Non
             await run
         with anyio.fail_after(60):
             assert (await s.run("time.__name__, 'y' in globals()")).data == ["time", False]
+
+
+async def test_a_run_is_cancelled_while_its_checkpoint_is_made() -> None:
+    async with moonpool.session(checkpoints=True) as s:
+        await s.run("import time; held = bytearray(64_000_000)")
+        for number in range(12):
+            await s.run("1")  # its checkpoint is made by the next execution, where that comes at once
+            run = asyncio.ensure_future(s.run("while True: time.sleep(0.05)", timeout=600))
+            for _ in range(number):
+                await asyncio.sleep(0.001)  # so that it is elsewhere each time
+            run.cancel()
+            with anyio.fail_after(60):
+                await asyncio.wait({run})
+            assert run.cancelled()
+
+
+@pytest.mark.parametrize("ending", ["close", "reset"])
+async def test_what_waits_when_a_session_closes_does_not_run(ending: str) -> None:
+    async with moonpool.session() as other, moonpool.session(checkpoints=True) as s:
+        await other.run("1")
+        before = descendants_of(os.getpid())
+        events = s.stream("print('on', flush=True)\nwhile True: __import__('time').sleep(0.05)", timeout=600)
+        await anext(events)
+        waiting = {
+            name: asyncio.ensure_future(work)
+            for name, work in {
+                "undo": s.undo(),
+                "checkpoint": s.checkpoint("one"),
+                "write": s.files.write("f", b"1"),
+                "read": s.files.read("f"),
+                "fork": s.fork(),
+                "run": s.run("open('/workspace/ran', 'w')"),
+            }.items()
+        }
+        await asyncio.sleep(0)  # all are asked for
+        with anyio.fail_after(60):
+            await (s.close() if ending == "close" else s.reset())
+            await asyncio.wait(waiting.values())
+        assert waiting.pop("run").result().error.type == "Cancelled"
+        for work in waiting.values():
+            assert isinstance(work.exception(), moonpool.InputError), work
+        await s.close()
+        await until(lambda: descendants_of(os.getpid()) <= before)
 
 
 async def test_a_fork_whose_caller_has_gone_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

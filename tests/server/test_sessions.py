@@ -12,7 +12,7 @@ from moonpool.engine.code_request import CodeRequest
 from moonpool.server.mcp.sessions import NAMED_COUNT_MAX, McpSessions, SessionsBusyError
 
 if TYPE_CHECKING:
-    from moonpool.engine.sessions import Runtime
+    from moonpool.engine.runtime import Runtime
     from moonpool.pipeline.caller_grant import CallerGrant
 
 pytestmark = pytest.mark.anyio

@@ -25,7 +25,7 @@ from moonpool.core.errors import InputError
 from moonpool.engine.artifacts import ArtifactLimits, Artifacts
 from moonpool.engine.network import check_bound
 from moonpool.engine.outcomes import OutcomeStore
-from moonpool.engine.sessions import Runtime
+from moonpool.engine.runtime import Runtime
 from moonpool.features.approvals.events import EventApprover
 from moonpool.features.approvals.service import Approvals
 from moonpool.features.approvals.table import ApprovalStore

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from moonpool.core.calls import ToolCallOutcome
     from moonpool.core.json import JsonObject
-    from moonpool.engine.sessions import Runtime
+    from moonpool.engine.runtime import Runtime
     from moonpool.pipeline.caller_grant import CallerGrant
 
 _ENDLESS_S = 365 * 86_400.0  # the pipeline bounds the call itself
@@ -38,7 +38,7 @@ async def call_directly(
     *,
     begun: Callable[[str], None],
 ) -> ToolCallOutcome:
-    """Make a call; `begun` hears the id under which questions about it come. Raises JournalError, InterruptedRunError.
+    """Make a call; `begun` hears the id under which questions about it come. Raises JournalError, InputError.
 
     INVARIANT: its start is on record before the call enters the pipeline, its end before the outcome is returned.
     """

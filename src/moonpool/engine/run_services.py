@@ -24,7 +24,7 @@ class Pipeline(Protocol):
 
 
 class RunServices(Protocol):
-    """What a run needs of the process (`moonpool.engine.sessions.Runtime`)."""
+    """What a run needs of the process (`moonpool.engine.runtime.Runtime`)."""
 
     @property
     def settings(self) -> Settings: ...

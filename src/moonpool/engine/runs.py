@@ -132,9 +132,13 @@ class Run:
             if self._opening is None:
                 task.uncancel()
             self._opening = None
-        if self._interrupted:  # before there was anything to wait for
-            raise InterruptedRunError
+        self.check_wanted()  # `interrupt` may have come before there was anything to wait for
         return ready_now
+
+    def check_wanted(self) -> None:
+        """Raises InterruptedRunError if `interrupt` was called while its code was made ready."""
+        if self._interrupted:
+            raise InterruptedRunError
 
     def interrupt(self, *, at_once: bool) -> None:
         """End this run early, wherever it is."""

@@ -1,8 +1,7 @@
-"""Sessions: a principal's handle on a kernel, and the one way in which code is run.
+"""Sessions: a principal's handle on a kernel. `engine.runtime.Runtime` opens them.
 
-`Runtime.run` runs one piece of code in a sandbox of its own; `Runtime.session` keeps the sandbox, and with it variables
-and files, between executions. Either way: the start is on record before the code starts, the envelope is made whatever
-happens, the end is on record before the envelope is handed out.
+The start of an execution is on record before its code starts, the envelope is made whatever happens, the end is on
+record before the envelope is handed out.
 
 A session whose kernel died starts afresh at its next execution, or goes on from its newest checkpoint where it has
 some; the envelope of the execution that killed it says which.
@@ -12,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
@@ -28,43 +27,31 @@ from moonpool.engine.files.errors import FileTransferError
 from moonpool.engine.files.recorded_files import InputKeeper
 from moonpool.engine.files.records import TransferRecorder
 from moonpool.engine.files.service import FileLimits, SessionFiles
-from moonpool.engine.languages import Languages, LanguageUnavailableError
-from moonpool.engine.network import GuestNetwork, NetworkServices
+from moonpool.engine.languages import LanguageUnavailableError
+from moonpool.engine.network import GuestNetwork
 from moonpool.engine.packages.model import PackageError, PackagesOffError
 from moonpool.engine.packages.requests import answer_of
 from moonpool.engine.packages.service import SessionInstalls
 from moonpool.engine.runs import CANCELLED_EARLY, InterruptedRunError, Run
 from moonpool.engine.session_sandbox import SessionSandbox, same_folders
 from moonpool.features.plans.model import PlanError, PlanStoreError
-from moonpool.features.usage.token_accounting import TokenAccounting
 from moonpool.pipeline.budgets import SessionMemory
 from moonpool.sandboxes.host_folders import FolderError
-from moonpool.sandboxes.shielding import end_within
-from moonpool.store.process_marks import own_mark
+from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+    from collections.abc import AsyncGenerator
 
-    from moonpool.core.audit import Journal
     from moonpool.core.envelope import Envelope
-    from moonpool.engine.artifacts import Artifacts
     from moonpool.engine.branches import Undone
     from moonpool.engine.code_request import CodeRequest
-    from moonpool.engine.packages.installer import PackageInstaller
     from moonpool.engine.packages.model import InstalledPackages
     from moonpool.engine.packages.requests import InstallAnswer
-    from moonpool.engine.run_services import Pipeline
-    from moonpool.engine.tool_registry import ToolRegistry
-    from moonpool.features.plans.service import Plans
-    from moonpool.features.recordings.recorder import Recorder
+    from moonpool.engine.runtime_services import RuntimeServices
     from moonpool.network.rules import NetworkRules
     from moonpool.pipeline.caller_grant import CallerGrant
-    from moonpool.redaction.redactor import Redactor
-    from moonpool.sandboxes.base import Sandbox, SandboxSpec
+    from moonpool.sandboxes.base import Sandbox
     from moonpool.sandboxes.host_folders import HostFolders
-    from moonpool.sandboxes.pool import SandboxPool
-    from moonpool.sandboxes.pool_statistics import PoolStatistics
-    from moonpool.settings import Settings
     from moonpool.tools.snapshot import ToolSnapshot
 
 
@@ -74,155 +61,12 @@ _BEFORE_KEEPING_S: Final = 0.005
 the kernel does not preempt, and half of all undos took 4 to 30 ms more."""
 
 
-@dataclass(kw_only=True)
-class Runtime:
-    """What every execution of a process shares. Made by `moonpool.bootstrap`."""
-
-    settings: Settings
-    pool: SandboxPool
-    tool_registry: ToolRegistry
-    pipeline: Pipeline
-    journal: Journal
-    redactor: Redactor
-    artifacts: Artifacts
-    sandbox_spec: SandboxSpec
-    tokens: TokenAccounting = field(default_factory=TokenAccounting)
-    languages: Languages = field(default_factory=Languages)
-    recorder: Recorder | None = None
-    plans: Plans | None = None  # None: no plan is kept, so none can be approved
-    network: NetworkRules | None = None  # of every session that is opened without its own, where the operator says so
-    network_services: NetworkServices = field(default_factory=NetworkServices)
-    folders: HostFolders | None = None  # of the host, in every session that is opened without its own
-    packages: Callable[[], Awaitable[PackageInstaller]] | None = None  # None: nobody may install any
-    process: str = field(default_factory=own_mark)
-    _sessions: set[Session] = field(default_factory=set["Session"], init=False)
-    _closing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"], init=False)
-    _executing: set[asyncio.Future[None]] = field(default_factory=set["asyncio.Future[None]"], init=False)
-    _transfers: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout], init=False)
-    is_closed: bool = field(default=False, init=False)
-
-    async def run(
-        self, request: CodeRequest, caller_grant: CallerGrant, *, network: NetworkRules | None = None
-    ) -> Envelope:
-        """Run code in a sandbox of its own and return its envelope; `network` as for `session`.
-
-        Raises InputError for code that cannot be run, NetworkRuleError.
-        """
-        session = self.session(caller_grant, final=True, network=network)
-        try:
-            return await session.execute(request)
-        finally:
-            self._close_soon(session)
-
-    def session(
-        self,
-        caller_grant: CallerGrant,
-        session_id: str | None = None,
-        *,
-        final: bool = False,
-        checkpoints: bool = False,
-        network: NetworkRules | None = None,
-        folders: HostFolders | None = None,
-    ) -> Session:
-        """A session; its sandbox opens at the first execution. Close it. `final`: it runs one execution only.
-        `checkpoints`: it can be undone and forked. `network`: what its code may reach, see `Session.network`; None:
-        as `Runtime.network` says. SECURITY: rules come from the operator or an application, never from code or a model.
-        `folders` of the host are in its sandbox; None: those of `Runtime.folders`.
-
-        Raises InputError for a `session_id` that cannot be put on record, and for `checkpoints` with `folders`;
-        NetworkRuleError.
-        """
-        session = Session(
-            self,
-            caller_grant,
-            session_id=session_id,
-            final=final,
-            checkpoints=checkpoints,
-            network=self.network if network is None else network,
-            folders=self.folders if folders is None else folders,
-        )
-        self._sessions.add(session)
-        return session
-
-    def adopt(self, session: Session) -> Session:
-        """Look after a session that was made of another."""
-        self._sessions.add(session)
-        return session
-
-    def statistics(self) -> PoolStatistics:
-        """How the pool is doing, and the zygotes behind it."""
-        return self.pool.statistics()
-
-    def forget(self, session: Session) -> None:
-        """Drop a closed session."""
-        self._sessions.discard(session)
-        self.artifacts.forget(session.session_id)
-
-    def _close_soon(self, session: Session) -> None:
-        """Discard a sandbox without letting the caller wait for its end."""
-        closing = asyncio.ensure_future(session.close())
-        self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
-
-    @contextlib.contextmanager
-    def executing(self) -> Generator[None]:
-        """An execution or a transfer, from before its start is recorded until its end is; `close` waits for it."""
-        ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._executing.add(ended)
-        try:
-            yield
-        finally:
-            self._executing.discard(ended)
-            ended.set_result(None)
-
-    @contextlib.asynccontextmanager
-    async def transferring(self) -> AsyncGenerator[None]:
-        """A transfer, which `close` gives up. Raises FileTransferError then, and once it closes."""
-        with self.executing():
-            if self.is_closed:
-                raise FileTransferError("nothing is open any more; Moonpool has closed it")
-            try:
-                async with asyncio.timeout(None) as guard:
-                    self._transfers.add(guard)
-                    try:
-                        yield
-                    finally:
-                        self._transfers.discard(guard)
-            except (TimeoutError, FileTransferError):
-                if not self.is_closed:
-                    raise
-                raise FileTransferError("Moonpool was closed during the transfer; nothing of it was kept") from None
-
-    def check_open(self) -> None:
-        """Raises InterruptedRunError once it closes."""
-        if self.is_closed:
-            raise InterruptedRunError
-
-    async def close(self) -> None:
-        """End every execution and transfer and close every session; return when all that ran has its end on record.
-
-        What does not end within `CLOSE_S` (`moonpool.sandboxes.shielding`) is left, and the log says so.
-        """
-        self.is_closed = True
-        await end_within("an execution or a session", self._end_all())
-
-    async def _end_all(self) -> None:
-        for transfer in self._transfers:
-            transfer.reschedule(asyncio.get_running_loop().time())
-        for session in self._sessions:
-            session.interrupt(at_once=True)
-        sessions = [asyncio.ensure_future(session.close()) for session in tuple(self._sessions)]
-        while left := [one for one in (*sessions, *self._executing, *self._closing) if not one.done()]:
-            await asyncio.wait(left)
-        await asyncio.gather(*sessions)
-
-
 class Session:
     """One kernel and its state. Executions run one after the other."""
 
     def __init__(  # noqa: PLR0913  what a session has
         self,
-        runtime: Runtime,
+        runtime: RuntimeServices,
         caller_grant: CallerGrant,
         *,
         session_id: str | None = None,
@@ -245,7 +89,7 @@ class Session:
             self._kernel.network = self.open_network(network)
         self._keeping: asyncio.Task[None] | None = None  # that has a checkpoint made
         self._used = False
-        self._closed = False
+        self._ending: asyncio.Future[None] | None = None  # of the session, once it closes
         self._idle = asyncio.Event()  # while none of its code runs
         self._idle.set()
         self._run: Run | None = None
@@ -260,6 +104,8 @@ class Session:
 
     async def execute(self, request: CodeRequest) -> Envelope:
         """Run code with the variables and files of earlier executions. Waits for its turn.
+
+        What waits still when the session closes ends as `Cancelled`.
 
         Raises InputError, and HostUnfitError where this machine turns out not to isolate code.
         """
@@ -316,9 +162,11 @@ class Session:
     async def at_rest(self, *, afresh: bool) -> AsyncGenerator[Sandbox]:
         """The sandbox between executions; no code starts meanwhile. See `moonpool.engine.files.service.FileSession`."""
         async with self._runtime.transferring(), self._kernel.turn:
+            self._check_open()
             if self._used and not afresh and (self._kernel.sandbox is None or self._kernel.sandbox.has_ended):
                 raise FileTransferError("the sandbox of this session has ended, and its files with it; run code again")
             sandbox, _ = self._sandbox.at_hand() or await self._sandbox.ready()
+            self._check_open()
             self._used = True
             if self._branch is not None:
                 await self._branch.enter(sandbox)
@@ -334,6 +182,7 @@ class Session:
         Several are separated by spaces or lines. Raises PackageError, whose subclasses say why nothing was installed.
         """
         runtime, principal = self._runtime, self._caller_grant.principal
+        self._check_open()
         if runtime.packages is None:
             raise PackagesOffError
         try:
@@ -379,9 +228,7 @@ class Session:
         )
         snapshot: ToolSnapshot | None = None
         try:
-            self._runtime.check_open()
             sandbox, snapshot = await self._ready(request, run)
-            self._runtime.check_open()
         except InterruptedRunError:
             return await run.failed_to_start(CANCELLED_EARLY, snapshot)
         except LanguageUnavailableError as error:
@@ -438,6 +285,8 @@ class Session:
         return recovered
 
     async def _ready(self, request: CodeRequest, run: Run) -> tuple[Sandbox, ToolSnapshot]:
+        """Raises InterruptedRunError when the run is interrupted, or the session closed."""
+        self._check_wanted(run)
         await self._runtime.tool_registry.recheck_library()
         if request.plan is not None:
             ready = await run.opening(self._ready_under_plan(request, request.plan, run))
@@ -446,11 +295,26 @@ class Session:
         else:
             ready = await run.opening(self._ready_for(request))
         if self._branch is not None:
-            await self._branch.enter(ready[0])
-            await self._branch.keep(ready[0])
+            await run.opening(self._entered(ready[0], self._branch))
         if self._sandbox_spec.folders is not None:
             run.folder_remark = await run.opening(same_folders(ready[0]))
+        self._check_wanted(run)  # nothing is awaited from here until its code can be ended
         return ready
+
+    async def _entered(self, sandbox: Sandbox, branch: Branch) -> None:
+        await branch.enter(sandbox)
+        await branch.keep(sandbox)
+
+    def _check_wanted(self, run: Run) -> None:
+        run.check_wanted()
+        if self._ending is not None or self._runtime.is_closed:
+            raise InterruptedRunError
+
+    def _check_open(self) -> None:
+        """Raises InputError."""
+        self._runtime.check_open()
+        if self._ending is not None:
+            raise InputError("this session is closed; open another one")
 
     # --- checkpoints
 
@@ -467,12 +331,16 @@ class Session:
 
     @contextlib.asynccontextmanager
     async def in_use(self) -> AsyncGenerator[Sandbox]:
-        """The sandbox with this session's state, between executions; see `engine.checkpoints`."""
+        """The sandbox with this session's state, between executions; see `engine.checkpoints`.
+
+        Raises CheckpointError, InputError.
+        """
         async with self._kernel.turn:
-            self._runtime.check_open()
+            self._check_open()
             if self._used and (self._kernel.sandbox is None or self._kernel.sandbox.has_ended):
                 raise CheckpointError("the sandbox of this session has ended, and its checkpoints with it")
             sandbox, _ = self._sandbox.at_hand() or await self._sandbox.ready()
+            self._check_open()
             self._used = True
             if self._branch is not None:
                 await self._branch.enter(sandbox)
@@ -484,7 +352,8 @@ class Session:
     def forked(self, branch: Branch) -> Session:
         """A session of this one's sandbox."""
         session = Session(self._runtime, self._caller_grant, origin=(self._kernel, branch, self._memory))
-        return self._runtime.adopt(session)
+        self._runtime.look_after(session)
+        return session
 
     def _keep_soon(self) -> None:
         """Have a checkpoint made while nobody waits; whoever comes first makes it."""
@@ -514,25 +383,38 @@ class Session:
         return self._sandbox.at_hand(language) or await self._sandbox.ready(language)
 
     async def close(self) -> None:
-        """End the kernel. Idempotent."""
+        """End what runs and waits, and the kernel. Idempotent; each call returns when all has ended."""
+        if self._ending is None:
+            self._ending = asyncio.ensure_future(self._end())
+        await finish(_ended(self._ending))
+
+    async def _end(self) -> None:
+        kernel = self._kernel
         self._runtime.forget(self)
         self._runtime.tool_registry.forget_caller(self.session_id)
         await self._sandbox.close()
-        if self._closed:
-            return
-        self._closed = True
-        if self._branch is not None and self._kernel.users > 1:
-            await self._idle.wait()  # what runs was interrupted; else it would end with the sandbox
+        self.interrupt(at_once=True)
+        if self._branch is not None and kernel.users > 1:
+            await self._idle.wait()  # else it would end with the sandbox
             self._branch.close()
-        self._kernel.users -= 1
-        if self._kernel.users == 0 and self._kernel.sandbox is not None:
-            await self._kernel.sandbox.close()
-            self._kernel.sandbox = None
-        if self._kernel.users == 0 and self._kernel.network is not None:
-            await self._kernel.network.close()
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.gather(self._keeping, return_exceptions=True)
+        kernel.users -= 1
+        if kernel.users > 0:
+            return
+        if kernel.sandbox is not None:
+            await kernel.sandbox.close()
+        async with kernel.turn:  # nobody opens another one after this
+            if kernel.sandbox is not None:
+                await kernel.sandbox.close()
+                kernel.sandbox = None
+        if kernel.network is not None:
+            await kernel.network.close()
+
+
+async def _ended(ending: asyncio.Future[None]) -> None:
+    await ending
 
 
 def _checked_id(session_id: str) -> str:

@@ -67,6 +67,13 @@ def hold_env_file(folder: Path) -> None:
     except OSError as error:
         raise FolderError(f"{folder} cannot be attached any more: {error.strerror}") from None
     try:
+        _hold_env_in(at, folder)
+    finally:
+        os.close(at)
+
+
+def _hold_env_in(at: int, folder: Path) -> None:
+    try:
         made = os.open(_ENV, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=at)
     except FileExistsError:
         if stat.S_ISLNK(os.stat(_ENV, dir_fd=at, follow_symlinks=False).st_mode):  # code could put a file in its place
@@ -81,8 +88,6 @@ def hold_env_file(folder: Path) -> None:
             owner = os.fstat(at)
             os.fchown(made, owner.st_uid, owner.st_gid)
         os.close(made)
-    finally:
-        os.close(at)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +119,7 @@ def bind_folders(
             raise FolderError(f"{folder.path} cannot be attached any more: {why}") from None
         stack.callback(os.close, fd)
         if folder.writable:
-            hold_env_file(folder.path)
+            _hold_env_in(fd, folder.path)
         found = os.fstat(fd)
         place, at = folder.path, INSIDE / str(number)
         if copies is not None and copies.needed(fd):

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject
-    from moonpool.engine.sessions import Runtime, Session
+    from moonpool.engine.runtime import Runtime
+    from moonpool.engine.sessions import Session
     from moonpool.ipybox.mcp_server.workspace import Workspace
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.sandboxes.base import Stream

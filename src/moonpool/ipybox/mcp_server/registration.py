@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject, JsonValue
-    from moonpool.engine.sessions import Runtime
+    from moonpool.engine.runtime import Runtime
     from moonpool.features.approvals.model import ApprovalAnswer
     from moonpool.pipeline.approval import LiveApprovals
     from moonpool.tools.snapshot import ToolSnapshot

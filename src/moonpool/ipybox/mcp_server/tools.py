@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.engine.pending_calls import ParkedCall
-    from moonpool.engine.sessions import Runtime
+    from moonpool.engine.runtime import Runtime
     from moonpool.features.approvals.model import ApprovalRequest
     from moonpool.ipybox.mcp_server.registration import AddsServers
     from moonpool.ipybox.mcp_server.workspace import Workspace

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
     from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.files.streams import Sink
-    from moonpool.engine.sessions import Runtime, Session
+    from moonpool.engine.runtime import Runtime
+    from moonpool.engine.sessions import Session
     from moonpool.pipeline.caller_grant import CallerGrant
 
 NAMED_COUNT_MAX: Final = 16

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.engine.pending_calls import ParkedCall
-    from moonpool.engine.sessions import Runtime
+    from moonpool.engine.runtime import Runtime
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.features.learned_types.service import LearnedTypes
     from moonpool.server.mcp.catalogs import Vectors
