@@ -21,7 +21,7 @@ READ_ONLY: Final = (
     ".git", ".vscode", ".idea", ".zed", ".devcontainer", ".claude", ".cursor", ".codex", ".gemini", ".windsurf",
     ".kiro", ".opencode", ".mcp.json", ".husky", ".githooks", ".exrc", ".vimrc", ".nvimrc", ".nvim.lua", ".lldbinit",
     ".pre-commit-config.yaml", ".bashrc", ".bash_profile", ".bash_login", ".bash_logout", ".profile", ".zshrc",
-    ".zshenv", ".zprofile", ".zlogin", ".inputrc", ".gitconfig", ".pdbrc", ".gdbinit",
+    ".zshenv", ".zprofile", ".zlogin", ".inputrc", ".gitconfig", ".pdbrc", ".gdbinit", "sandbox-config.json",
 )  # fmt: skip
 """What programs of the user run, or take commands from, without being asked: git, editors, agents, shells.
 

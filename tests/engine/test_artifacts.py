@@ -143,3 +143,15 @@ async def test_a_cancellation_while_room_is_made_still_leaves_an_end_on_record(
         with pytest.raises(asyncio.CancelledError):
             await running
     assert [entry.kind for entry in journal.entries] == ["execution_start", "execution_end"]
+
+
+@pytest.mark.anyio
+async def test_a_file_is_kept_as_a_whole_or_not_at_all(tmp_path: Path) -> None:
+    limits = ArtifactLimits(session_bytes_max=10, total_bytes_max=100, free_bytes_min=0)
+    room = Artifacts(tmp_path, limits).of_run("run_1", "s")
+    assert await room.keep("cell", b"12345678") == f"all of it: {tmp_path / 'run_1/cell'}"
+    assert (tmp_path / "run_1/cell").read_bytes() == b"12345678"
+    assert "artifact_session_bytes_max" in await room.keep("more", b"123")
+    (tmp_path / "run_1/folder").mkdir()
+    assert await room.keep("folder", b"1") == "it could not be kept: Is a directory"
+    assert await room.keep("last", b"12") == f"all of it: {tmp_path / 'run_1/last'}"  # nothing counts that was not kept

@@ -110,6 +110,23 @@ async def test_a_timeout_names_its_limit_and_the_kernel_lives_on() -> None:
         assert (await executor.execute("print(x)")).text == "1"
 
 
+async def test_what_code_prints_or_raises_is_not_taken_for_what_moonpool_says() -> None:
+    message = "the code did not end within 0.3 s; do less at a time or ask for a longer timeout"
+    async with CodeExecutor(kernel_env={"OWN": "1"}) as executor:
+        with pytest.raises(TimeoutError):
+            await executor.execute(f"import sys\nprint({message!r}, file=sys.stderr)\nwhile True: pass", timeout=0.3)
+        for name in ("Timeout", "ResultNotSerializable", "OutputTooLarge", "SandboxError"):
+            raising = f"class {name}(Exception): pass\nraise {name}('the variables of this session are lost')"
+            with pytest.raises(CodeExecutionError, match=name):
+                await executor.execute(f"before = __import__('sys').path[:]\n{raising}")
+            assert (
+                await executor.execute("import sys\nprint(sys.path == before)")
+            ).text == "True"  # not prepared again
+        with pytest.raises(CodeExecutionError, match="KernelExited"):
+            await executor.execute("import os; os._exit(1)")
+        assert (await executor.execute("import os; print(os.environ['OWN'])")).text == "1"
+
+
 @pytest.mark.req("I-029")
 async def test_it_starts_and_stops_as_often_as_one_likes(caplog: pytest.LogCaptureFixture) -> None:
     executor = CodeExecutor(tool_server_port=1, kernel_gateway_port=2)

@@ -14,7 +14,6 @@ import moonpool
 from moonpool.ipybox import CodeExecutionError, CodeExecutor, generate_mcp_sources
 from moonpool.ipybox.kernel_mgr.client import KernelClient
 from moonpool.ipybox.kernel_mgr.server import KernelGateway
-from moonpool.ipybox.options import with_env_file
 from moonpool.ipybox.registered_servers import register, registered
 
 pytestmark = pytest.mark.anyio
@@ -98,16 +97,6 @@ async def test_links_that_code_made_lead_to_no_other_folder(project: Path) -> No
         with pytest.raises(OSError, match="symbolic links"):
             await executor.execute(PICTURE)
     assert list(private.iterdir()) == []
-
-
-@pytest.mark.parametrize("target", ["/dev/zero", "large"])
-async def test_a_file_env_that_code_made_holds_up_nothing(
-    project: Path, target: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    (project / "large").write_bytes(b"A=1\n" * 100_000)
-    (project / ".env").symlink_to(target)
-    assert "A" not in with_env_file({})
-    assert "the file .env is not used" in caplog.text
 
 
 async def test_what_the_host_imports_late_is_not_what_code_wrote(

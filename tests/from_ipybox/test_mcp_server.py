@@ -30,7 +30,7 @@ from moonpool.core.errors import ConfigError, InputError
 from moonpool.features.approvals.files import opened_approvals
 from moonpool.features.approvals.model import Answerer
 from moonpool.ipybox.mcp_server.definitions import REGISTER
-from moonpool.ipybox.mcp_server.serving import domains_of
+from moonpool.ipybox.mcp_server.serving import rules_in_force
 from moonpool.ipybox.mcp_server.tools import IpyboxTools
 from moonpool.ipybox.mcp_server.workspace import Workspace, enter_workspace
 from moonpool.pipeline.approval import AutoApprover, ScriptedApprover
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 ECHO: dict[str, Any] = {"command": sys.executable, "args": [str(SERVERS / "echo.py")]}
 CALL = "from mcptools.echo import echo\nprint(echo.run(echo.Params(word='hello')))"
+PASSWORD = "hunter2-correct-horse-battry"
 NAMES = ["register_mcp_server", "execute_ipython_cell", "install_package", "reset"]
 
 
@@ -64,7 +65,7 @@ def no(_: str) -> types.ElicitResult:
 
 @asynccontextmanager
 async def profile(
-    workspace: Path, *options: str, say: Say | None = yes, mode: str = "auto", **environ: str
+    workspace: Path, *options: str, say: Say | None = yes, mode: str = "auto", cwd: Path | None = None, **environ: str
 ) -> AsyncGenerator[tuple[Client, list[str]]]:
     """A client of a server in `workspace`, and what its user was asked. `say` None: it cannot ask."""
     asked: list[str] = []
@@ -77,6 +78,7 @@ async def profile(
     command = StdioServerParameters(
         command=str(SCRIPT),
         args=["mcp", "--profile", "ipybox", "--workspace", str(workspace), *options],
+        cwd=cwd,
         env={"MOONPOOL_DATA_DIR": str(DATA), "MOONPOOL_ENVIRONMENT": "base", "OUTER": "outer value", **environ},
     )
     with anyio.fail_after(120):
@@ -101,7 +103,9 @@ async def cell(client: Client, code: str, failed: bool = False, **more: Any) -> 
 async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: str) -> None:
     work = tmp_path / "work"
     work.mkdir()
-    (work / ".env").write_text("WORD=from-the-file\nKERNEL_ENV_TOKEN=kernel\n", encoding="utf-8")
+    (work / ".env").write_text(
+        f"WORD=from-the-file\nKERNEL_ENV_WORDS=kernel\nKERNEL_ENV_DB_PASSWORD={PASSWORD}\n", encoding="utf-8"
+    )
     async with profile(work, mode=mode) as (client, asked):
         listed = (await client.list_tools()).tools
         assert [tool.name for tool in listed] == NAMES
@@ -110,8 +114,10 @@ async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: s
 
         # State, also before a server is registered; the kernel has its own variables only
         assert await cell(client, "import os\nx = 41\nprint(os.getcwd())") == str(work)
-        told = await cell(client, "print(x + 1, os.environ['TOKEN'], 'OUTER' in os.environ, 'WORD' in os.environ)")
+        told = await cell(client, "print(x + 1, os.environ['WORDS'], 'OUTER' in os.environ, 'WORD' in os.environ)")
         assert told == "42 kernel False False"
+        told = await cell(client, "print(os.environ['DB_PASSWORD'], len(os.environ['DB_PASSWORD']))")
+        assert ("hunter2" in told, told.endswith("28")) == (False, True)
 
         params = {**ECHO, "env": {"ECHO_WORD": "${WORD}"}}
         names = (await text(client, "register_mcp_server", server_name="echo", server_params=params)).split("\n")
@@ -145,8 +151,10 @@ async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: s
         assert (parser / "echo.py").exists()
 
         long = await cell(client, "print('a' * 4000 + 'b' * 4000)", max_output_chars=1000)
-        assert len(long) <= 1000
-        assert "characters left out" in long
+        head, _, where = long.rpartition("\n\n[all of it: ")
+        assert len(head) <= 1000
+        assert "characters left out" in head
+        assert Path(where.removesuffix("]")).read_text(encoding="utf-8") == "a" * 4000 + "b" * 4000
         await cell(client, "open('report.txt', 'w').write('made by code')")
         assert (work / "report.txt").read_text(encoding="utf-8") == "made by code"
 
@@ -177,11 +185,15 @@ async def said(tools: IpyboxTools, name: str, failed: bool = True, **arguments: 
 async def test_bad_calls_say_what_is_wrong_and_change_nothing(tmp_path: Path) -> None:
     servers: dict[str, tuple[dict[str, Any], str]] = {
         "a missing variable": ({"command": "x", "env": {"A": "${NOT_SET_HERE}"}}, "NOT_SET_HERE"),
-        "a command that .env decides": ({"command": "${HOME}/x"}, "write the command out"),
+        "a command that .env decides": ({"command": "${HOME}/x"}, "write the command of a server out"),
         "a stored secret": ({"command": "x", "env": {"A": "${secret:other}"}}, "secret:other"),
         "a file of the host": ({"command": "x", "args": ["${file:/etc/passwd}"]}, "left out"),
         "leave that it gives itself": ({**ECHO, "moonpool": {"allow": ["*"]}}, "must not have 'moonpool'"),
         "no way to reach it": ({}, "left out"),
+        "more than a person is shown": (
+            {"command": "sh", "args": ["-c", f"true {'# nothing ' * 400}\ntouch x; exec y #{' tail' * 300}"]},
+            "more than the 4,000 characters that a person is shown",
+        ),
         "a program that is not there": ({"command": "/not/there"}, "the operator sees why"),
     }
     cells: dict[str, tuple[dict[str, Any], str]] = {
@@ -224,6 +236,18 @@ async def test_nothing_is_started_that_a_person_did_not_allow(tmp_path: Path) ->
     async with tools_in(tmp_path, AutoApprover()) as tools:
         assert "wants a person" in await said(tools, "register_mcp_server", server_name="sh", server_params=params)
         assert await registrations("sh") == ["REJECTED", "EXPIRED", "APPROVED", "REJECTED"]
+
+
+async def test_a_server_whose_package_cannot_be_written_is_neither_asked_about_nor_connected(tmp_path: Path) -> None:
+    (tmp_path / "mcptools").touch()
+    registrar = ScriptedApprover([])
+    async with tools_in(tmp_path, registrar) as tools:
+        told_by = await said(tools, "register_mcp_server", server_name="echo", server_params=ECHO)
+        assert "cannot be the folder of packages: Not a directory" in told_by
+        assert registrar.requests == []
+        (tmp_path / "mcptools").unlink()
+        code = "import servers.echo"
+        assert "echo" in await said(tools, "execute_ipython_cell", code=code)
 
 
 async def registrations(server_id: str) -> list[str]:
@@ -356,6 +380,22 @@ async def test_a_call_that_waits_in_the_queue_is_resumed_by_the_same_call(tmp_pa
         assert asked == []
 
 
+@pytest.mark.req("I-083")
+async def test_a_reset_ends_what_waits_for_a_person(tmp_path: Path) -> None:
+    """And what waits behind it. An installation is told that it waits, as code is."""
+    servers = tmp_path / "servers.json"
+    servers.write_text(json.dumps({"mcpServers": {"echo": {**ECHO, "moonpool": {"ask": ["*"]}}}}), encoding="utf-8")
+    given = ("--approve", "queue", "--config", str(servers))
+    asking = "kept = 1\nimport servers.echo as echo\nawait echo.echo(word='a')"
+    async with profile(tmp_path / "work", *given, say=None, MOONPOOL_APPROVAL_WAIT_S="0.2") as (client, _):
+        assert "waits until a person approves" in await cell(client, asking, failed=True)
+        for name, arguments in (("execute_ipython_cell", {"code": "1"}), ("install_package", {"package_name": "six"})):
+            assert "waits" in await text(client, name, True, **arguments)
+        assert await text(client, "reset") == ""
+        assert await cell(client, "print('kept' in dir())") == "False"
+        assert "waits until a person approves" in await cell(client, asking, failed=True)  # begun anew
+
+
 @pytest.mark.slow
 @pytest.mark.req("I-083", "I-092")
 async def test_calls_at_once_take_turns_and_a_cancelled_one_ends(tmp_path: Path) -> None:
@@ -390,14 +430,60 @@ async def test_the_environment_data_has_ipython_and_pictures_come_as_paths(tmp_p
 
 
 @pytest.mark.req("I-087")
-def test_a_sandbox_configuration_names_domains_or_says_why_not(tmp_path: Path) -> None:
-    path, workspace = tmp_path / "sandbox-config.json", Workspace(root=tmp_path, variables={})
-    assert domains_of(None, workspace) == domains_of(path, workspace) == ()
+def test_a_sandbox_configuration_names_domains_or_says_why_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "sandbox-config.json"
+
+    def domains(path: Path | None) -> tuple[str, ...]:
+        return rules_in_force(path).domains([tmp_path], [], os.environ)
+
+    assert domains(None) == domains(path) == ()
+    assert "was not there and was made, with the default rules: no network" in caplog.text
+    assert json.loads(path.read_text(encoding="utf-8"))["filesystem"]["allowWrite"] == ["."]
     path.write_text(json.dumps({"network": {"allowedDomains": ["example.org"]}}), encoding="utf-8")
-    assert domains_of(path, workspace) == ("example.org",)
-    path.write_text(json.dumps({"filesystem": {"allowWrite": ["/srv"]}}), encoding="utf-8")
+    assert domains(path) == ("example.org",)
+    path.write_text(json.dumps({"filesystem": {"allowWrite": [".", "/srv"]}}), encoding="utf-8")
     with pytest.raises(ConfigError, match="cannot grant '/srv'"):
-        domains_of(path, workspace)
+        domains(path)
+    with pytest.raises(ConfigError, match="cannot be made"):
+        domains(tmp_path / "missing" / "rules.json")
+
+
+ATTACKS = """
+def attempt(*change):
+    try:
+        change[0](*change[1:])
+        return "done"
+    except OSError:
+        return "refused"
+def write(path, text):
+    with open(path, "w") as file:
+        file.write(text)
+import json, os
+grant = json.dumps({"network": {"allowedDomains": ["evil.example"]}})
+aside = "of-code.json"
+write(aside, grant)
+print([attempt(write, "sandbox-config.json", grant), attempt(os.replace, aside, "sandbox-config.json"),
+       attempt(os.rename, "sandbox-config.json", "away"), attempt(write, ".env", "API_URL=https://evil.example")])
+"""
+SEEN = "import os\nprint([name for name in os.environ if 'proxy' in name.lower()])"
+
+
+@pytest.mark.req("I-086", "I-087")
+async def test_code_decides_nothing_for_the_next_start(tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    given = ("--sandbox", "--sandbox-config", "sandbox-config.json")
+    async with profile(work, *given, cwd=work) as (client, _):
+        assert await cell(client, ATTACKS) == str(["refused"] * 4)
+    assert ((work / ".env").read_bytes(), "evil" in (work / "sandbox-config.json").read_text("utf-8")) == (b"", False)
+    own = tmp_path / "own.json"
+    own.write_text(json.dumps({"network": {"allowedDomains": ["allowed.example"]}}), encoding="utf-8")
+    async with profile(work, *given, cwd=work) as (client, _):
+        assert await cell(client, SEEN) == "[]"
+    async with profile(work, "--sandbox-config", "own.json", cwd=tmp_path) as (client, _):  # where it was called
+        assert "HTTPS_PROXY" in (await cell(client, SEEN)).upper()
 
 
 @pytest.mark.req("I-088")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import json
 import os
 import sys
@@ -27,6 +28,7 @@ from moonpool.ipybox import (
 )
 from moonpool.ipybox.__main__ import main
 from moonpool.ipybox.mcp_apigen import write_package
+from moonpool.ipybox.registered_servers import registered
 from moonpool.ipybox.utils import arun
 
 pytestmark = pytest.mark.anyio
@@ -80,14 +82,40 @@ async def test_what_code_does_in_the_folder_meanwhile_leads_nowhere_else(
         await generate_mcp_sources("echo", SERVER, root)
     root.unlink()
 
-    def swap(*_: object, **__: object) -> None:  # between writing the package and putting it in its place
+    write = mcp_apigen._write_files
+
+    def swap(*given: Any) -> None:  # between writing the package and putting it in its place
+        write(*given)
         root.rename(moved)
         root.symlink_to(outside)
 
-    monkeypatch.setattr(mcp_apigen, "register", swap)
+    monkeypatch.setattr(mcp_apigen, "_write_files", swap)
     await generate_mcp_sources("echo", SERVER, root)
     assert list(outside.rglob("*")) == [outside / "echo"]
     assert [path.name for path in moved.iterdir()] == ["echo"]
+
+
+@pytest.mark.parametrize("fails", ["register", "rename"])
+async def test_package_and_registration_are_replaced_together_or_not_at_all(
+    project: Path, monkeypatch: pytest.MonkeyPatch, fails: str
+) -> None:
+    root = project / "mcptools"
+    await generate_mcp_sources("echo", SERVER, root)
+    (root / "echo" / "first.py").touch()
+    rename = os.rename
+
+    def fail(*given: Any, **options: Any) -> None:
+        if fails == "register" or (str(given[0]).startswith(".") and "before" not in str(given[0])):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        rename(*given, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(mcp_apigen if fails == "register" else os, fails, fail)
+        with pytest.raises(moonpool.InputError, match="No space left on device"):
+            await generate_mcp_sources("echo", {**SERVER, "env": {"A": "1"}}, root)
+    assert [path.name for path in root.iterdir()] == ["echo"]
+    assert (root / "echo" / "first.py").exists()
+    assert registered([root], os.environ) == {"echo": SERVER}
 
 
 def test_the_commands_of_mcpygen(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +11,13 @@ import pytest
 
 import moonpool
 from moonpool.ipybox import CodeExecutor
-from moonpool.ipybox.sandbox_config import allowed_domains
+from moonpool.ipybox.sandbox_config import read_rules
 from tables import every_row
 
 DEFAULT: dict[str, Any] = {
     "enableWeakerNestedSandbox": False,
     "allowPty": True,
-    "filesystem": {"denyRead": [".env"], "allowWrite": [".", "~/Library/Jupyter", "~/.ipython"], "denyWrite": []},
+    "filesystem": {"denyRead": [".env"], "allowWrite": [".", "../pictures", "~/.ipython"], "denyWrite": []},
     "network": {"allowedDomains": [], "deniedDomains": [], "allowLocalBinding": True},
 }
 
@@ -27,6 +28,16 @@ def network(**members: Any) -> dict[str, Any]:
 
 def filesystem(**members: Any) -> dict[str, Any]:
     return {"filesystem": members}
+
+
+SEEN = ("private", ".", "..", "/", "../lib", "../lib/x", "../pictures", "/usr", "/usr/share", "/etc/ssl/certs", "/lib")
+"""Paths of what code reads, holds, or has something of."""
+
+
+def domains_of(file: Path, working_dir: Path) -> tuple[str, ...]:
+    """What code gets whose folders are the working directory, one for pictures and one for imports beside it."""
+    beside = working_dir.parent
+    return read_rules(file).domains((working_dir, beside / "pictures"), (beside / "lib",), os.environ)
 
 
 @pytest.mark.req("I-074", "I-075")
@@ -52,12 +63,17 @@ def filesystem(**members: Any) -> dict[str, Any]:
         ({"network": []}, None),
         ({"ignoreViolations": {}}, None),
         ({"allowPty": "yes"}, None),
-        (filesystem(allowWrite=["./", "/tmp"]), ()),
-        (filesystem(allowWrite=["/etc"]), None),
+        (filesystem(allowWrite=["./"]), None),  # the pictures' folder is not in it
+        (filesystem(allowWrite=["./", "../pictures", "/tmp"]), ()),
+        (filesystem(allowWrite=["..", "/etc"]), None),
+        (filesystem(allowWrite=[".", "sub", "../pictures"]), ()),
+        (filesystem(allowWrite=[]), None),
+        (filesystem(allowWrite=["sub", "../pictures"]), None),
         (filesystem(allowWrite=["~"]), None),
-        (filesystem(denyRead=["~/.ssh", "sub/.env"]), ()),
-        (filesystem(denyRead=["private"]), None),
-        (filesystem(denyWrite=["**/x"]), None),
+        (filesystem(denyRead=["~/.ssh", "sub/.env", "../other"]), ()),
+        *((filesystem(denyRead=[path]), None) for path in SEEN),
+        (filesystem(denyWrite=["../lib", "/usr", "../other"]), ()),  # which code cannot write anyway
+        *((filesystem(denyWrite=[path]), None) for path in (".", "sub", "..", "/", "../pictures/x", "**/x")),
         ([], None),
     ],
 )
@@ -66,9 +82,9 @@ def test_a_file_is_granted_or_refused(document: Any, domains: tuple[str, ...] | 
     file.write_text(json.dumps(document), encoding="utf-8")
     if domains is None:
         with pytest.raises(moonpool.ConfigError, match=r"sandbox\.json"):
-            allowed_domains(file, tmp_path)
+            domains_of(file, tmp_path / "work")
     else:
-        assert allowed_domains(file, tmp_path) == domains
+        assert domains_of(file, tmp_path / "work") == domains
 
 
 @every_row("content", [b"", b"[" * 100_000, b"\xff", b" " * 1_100_000])
@@ -76,14 +92,14 @@ def test_what_is_no_settings_file_is_refused(content: bytes, tmp_path: Path) -> 
     file = tmp_path / "sandbox.json"
     file.write_bytes(content)
     with pytest.raises(moonpool.ConfigError, match="sandbox configuration"):
-        allowed_domains(file, tmp_path)
+        read_rules(file)
 
 
 @pytest.mark.anyio
 @pytest.mark.req("I-073", "I-075", "I-078", "X-09")
 async def test_a_domain_of_the_file_reaches_the_proxy_and_no_other_does(project: Path) -> None:
     file = project / "sandbox.json"
-    file.write_text(json.dumps({**DEFAULT, **network(allowedDomains=["allowed.example"])}), encoding="utf-8")
+    file.write_text(json.dumps(network(allowedDomains=["allowed.example"])), encoding="utf-8")
     code = """
 import urllib.request, urllib.error
 for host in ("allowed.example", "other.example"):

@@ -60,6 +60,16 @@ async def accept(request: ApprovalRequest) -> None:
     await request.accept()
 
 
+async def test_the_last_description_of_a_server_counts(tmp_path: Path) -> None:
+    async with served() as server:
+        for number in ("1", "2"):
+            given = {**SERVER, "env": {"GENERATION": number, "OF_THIS_TEST": str(tmp_path)}}
+            runner = ToolRunner("described", given, port=server.port)
+            assert (await runner.run("environment", {}))["GENERATION"] == number
+            assert (await runner.run("environment", {}))["GENERATION"] == number
+            assert len(await asyncio.to_thread(processes_with, str(tmp_path))) == 1  # the one before has ended
+
+
 @pytest.mark.req("I-054", "I-055", "I-056", "I-057", "I-058", "I-059", "I-060")
 async def test_a_runner_calls_tools_through_a_server(tmp_path: Path) -> None:
     server = ToolServer(port=0)

@@ -10,7 +10,7 @@ import pytest
 
 from moonpool.core.calls import ApprovalState
 from moonpool.core.manifest import ToolDefinition
-from moonpool.features.approvals.model import PLAN, ApprovalRequest
+from moonpool.features.approvals.model import PLAN, REGISTRATION, ApprovalRequest
 from moonpool.features.plans.model import Effect, EffectKind, Opening
 from moonpool.features.plans.planning import effect_line
 from moonpool.pipeline.readable_json import readable_json
@@ -112,3 +112,18 @@ async def test_a_client_that_shows_markdown_hides_nothing(monkeypatch: pytest.Mo
         lines = str(person.shown[-1]["message"]).split("\n")
         fences = [number for number, line in enumerate(lines) if line.lstrip().startswith("```")]
         assert fences == [0, len(lines) - 1]
+
+
+@pytest.mark.anyio
+async def test_a_registration_that_cannot_be_shown_as_a_whole_is_not_asked_about(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    approver, person = ElicitingApprover(), Person()
+    monkeypatch.setattr(approver.bindings, "asker_of", {"run_1": person}.get)
+    request = ApprovalRequest(
+        request_id="a", run_id="run_1", principal="local:a", server_id="hub", tool_name=REGISTRATION,
+        arguments="(not all of it is shown)", arguments_digest="sha256:0", reason="", remedy="use a file", cut=True,
+    )  # fmt: skip
+    answer = await approver.ask(request)
+    assert (answer.state, person.shown) == (ApprovalState.REJECTED, [])
+    assert answer.note == "not all of its parameters can be shown; write no secrets into them, or use a file"

@@ -92,7 +92,14 @@ def test_the_container_is_as_the_documentation_says() -> None:
 
     args = PLUGINS["codeact-docker"]["mcpServers"]["moonpool"]["args"]
     assert args[:3] == ["run", "-i", "--rm"]
-    assert args[-3:] == ["-v", f"${{PWD}}:{dict(found)['WORKDIR']}", "moonpool"]
+    data = dict(found)["ENV"].partition("MOONPOOL_DATA_DIR=")[2]
+    # All projects share the data, and registrations in it are kept by the path of their project
+    assert args[-7:] == [
+        "-v", "${PWD}:${PWD}", "-v", f"moonpool-data:{data}", "moonpool", "--workspace", "${PWD}"
+    ]  # fmt: skip
+    last = mcp.make_context("mcp", [*entry[2:], *args[-2:]]).params["workspace"]
+    assert last == Path("${PWD}")  # not the image's own
+    assert [found[at][1] for at, word in enumerate(words) if word == "VOLUME"] == [dict(found)["WORKDIR"], data]
     assert "--cap-drop=ALL" in args
     assert not any("privileged" in one or "docker.sock" in one or "cap-add" in one for one in args)
 

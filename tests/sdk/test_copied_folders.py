@@ -95,7 +95,7 @@ async def test_however_an_execution_ends_its_changes_are_in_the_folder(folder: P
         await s.run("import threading\nthreading.Timer(0, lambda: open('late', 'w').write('x')).start()")
         while not (folder / "late").exists():
             await s.files.list()
-    assert names(folder) == sorted([*endings, "late", "left"])
+    assert names(folder) == sorted([".env", *endings, "late", "left"])
     assert copies() == []
 
 
@@ -135,7 +135,7 @@ async def test_a_folder_that_is_moved_away_is_said_and_comes_back(folder: Path) 
         folder.rmdir()
         away.rename(folder)
         assert (await s.run("open('a').read()")).data == "1"
-    assert names(folder) == ["a"]
+    assert names(folder) == [".env", "a"]
 
 
 async def test_work_that_cannot_be_carried_at_the_end_is_kept_and_named(
@@ -204,7 +204,7 @@ async def test_an_interrupt_while_the_folder_is_copied_runs_no_code(
         ran = await s.run("open('ran', 'w').close()")
         monkeypatch.undo()
     assert ran.error is not None
-    assert (ran.error.type, names(folder)) == ("Cancelled", [])
+    assert (ran.error.type, names(folder)) == ("Cancelled", [".env"])
 
 
 ON_OVERLAY = """
@@ -230,3 +230,20 @@ def test_on_an_overlay_as_in_a_container(tmp_path: Path) -> None:
     found = {path.name: read(path) for path in (tmp_path / "upper").iterdir()}
     assert found == {"out.txt": "lower", "in.txt": "lower!"}
     assert (tmp_path / "upper/out.txt").stat().st_uid == os.geteuid()
+
+
+async def test_code_makes_no_env_file(folder: Path) -> None:
+    write(folder / "own", "x")
+    code = """
+import os
+result = []
+for change in (lambda: open(".env", "w"), lambda: os.replace("own", ".env"), lambda: os.unlink(".env")):
+    try:
+        change()
+    except OSError as error:
+        result.append(error.strerror)
+"""
+    async with moonpool.session(workspace=folder) as s:
+        assert len((await s.run(code)).check().data) == 3
+    found = (folder / ".env").stat()
+    assert (found.st_size, found.st_mode & 0o777, found.st_uid, found.st_gid) == (0, 0o600, 12345, 54321)

@@ -57,6 +57,28 @@ async def test_a_session_with_ipython_and_its_packages_goes_on_too() -> None:
         assert (await s.run("int(x.sum())")).check().data == 1
 
 
+ENDINGS = {
+    "1": ("", "kept"),
+    "1 / 0": ("code", "kept"),
+    "class Timeout(Exception): pass\nraise Timeout('the variables of this session are lost')": ("code", "kept"),
+    "class OutputTooLarge(Exception): pass\nraise OutputTooLarge": ("code", "kept"),
+    "result = object()": ("result", "kept"),
+    "result = 'x' * 1_000_000": ("result", "kept"),
+    "while True: pass": ("moonpool", "kept"),
+    "import os; os._exit(3)": ("moonpool", "lost"),
+}
+
+
+async def test_a_result_says_what_failed_it_and_what_is_left(face: Face) -> None:
+    async with face.session() as s:
+        for code, expected in ENDINGS.items():
+            ended = await s.run(code, timeout=0.5 if "while" in code else None)
+            assert (ended.failed_by, ended.state) == expected, (code, ended.error)
+    async with face.session(checkpoints=True) as s:
+        ended = await s.run("import os; os._exit(3)")
+        assert (ended.failed_by, ended.state) == ("moonpool", "recovered")
+
+
 async def test_calls_since_the_checkpoint_stay_done_and_answers_on_their_way_reach_nobody() -> None:
     code = """
 from servers.echo import idempotent, read_only, text

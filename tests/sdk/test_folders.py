@@ -41,7 +41,7 @@ async def test_the_workspace_is_the_folder(face: Coroutines | PlainCalls, folder
             "import os\nfrom servers.echo import text\nr = await text(text=open('in.txt').read())\n"
             "open('out.txt', 'w').write(r.data)\n[os.getcwd(), sorted(os.listdir('/workspace'))]"
         )
-        assert ran.check().data == [str(folder), ["in.txt", "out.txt"]]
+        assert ran.check().data == [str(folder), [".env", "in.txt", "out.txt"]]
         rows = await asyncio.to_thread(lambda: list(read_rows(journal_path(DATA), run_id=ran.run_id)))
         assert json.loads(rows[0].body)["folders"] == [f"rw {folder}"]
         assert (folder / "out.txt").read_text(encoding="utf-8") == "of the host"
@@ -52,7 +52,7 @@ async def test_the_workspace_is_the_folder(face: Coroutines | PlainCalls, folder
         assert "tools can be called" in listed.stderr
         await s.reset()
         assert (await s.run("open('put.txt').read()")).data == "by the application"
-    assert sorted(path.name for path in folder.iterdir()) == ["in.txt", "out.txt", "put.txt"]
+    assert sorted(path.name for path in folder.iterdir()) == [".env", "in.txt", "out.txt", "put.txt"]
 
 
 async def test_code_with_a_folder_can_have_a_network(face: Coroutines | PlainCalls, folder: Path) -> None:
@@ -92,12 +92,13 @@ async def test_no_crash_and_no_undo_puts_files_of_the_folder_back(folder: Path) 
         assert (ran.error.type, ran.recovered) == ("KernelKilled", None)
         assert "the variables of this session are lost" in ran.error.message
         ran = await s.run("[sorted(os.listdir()), open('a').read()] if (os := __import__('os')) else 0")
-        assert ran.data == [["a", "b", "c"], "of the host, code"]
+        assert ran.data == [[".env", "a", "b", "c"], "of the host, code"]
         await s.reset()
         folder.rename(away := folder.with_name(f"{folder.name}-away"))
         (folder / "of another").mkdir(parents=True)
-        assert (await s.run("sorted(os.listdir()) if (os := __import__('os')) else 0")).data == ["of another"]
+        assert (await s.run("sorted(os.listdir()) if (os := __import__('os')) else 0")).data == [".env", "of another"]
         (folder / "of another").rmdir()
+        (folder / ".env").unlink()
         folder.rmdir()
         ran = await s.run("import os; os.kill(os.getpid(), 9)")
         ran = await s.run("1")

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 pytestmark = pytest.mark.anyio
-CODE = "import os\nopen('made', 'w').write('by code')\nresult = [os.getcwd(), os.listdir('/workspace')]"
+CODE = "import os\nopen('made', 'w').write('by code')\nresult = [os.getcwd(), sorted(os.listdir('/workspace'))]"
 
 
 async def test_sessions_of_a_runtime_with_a_folder_work_in_it_and_plan_nothing(tmp_path: Path) -> None:
     async with open_app() as app:
         app.runtime.folders = host_folders(app.settings, os.environ, [tmp_path])
-        assert (await run(app, CODE)).data == [str(tmp_path), ["made"]]
+        assert (await run(app, CODE)).data == [str(tmp_path), [".env", "made"]]
         assert (tmp_path / "made").read_text(encoding="utf-8") == "by code"
         for planned in ({"dry_run": True}, {"plan": "plan_1"}):
             with pytest.raises(InputError, match="changes in a folder"):

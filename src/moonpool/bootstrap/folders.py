@@ -33,9 +33,9 @@ def host_folders(
 ) -> HostFolders:
     """Folders of this machine for one session (`sandboxes.host_folders.attached`). Raises FolderError.
 
-    Code can read what is in the folders `fixed`, and not change it.
+    Code can read the files and folders `fixed`, and not change or replace them.
     """
-    kept = [folder.resolve() for folder in fixed if folder.is_dir()]
+    kept = [path.resolve() for path in fixed if path.exists()]
     around = Surroundings(
         home=Path(environ.get("HOME") or "/root"), data=data_folder(settings, environ), own_code=(*own_code(), *kept)
     )

@@ -174,13 +174,15 @@ def serve_ipybox(
 ) -> None:
     """Serve ipybox's tools to one client until it disconnects. Raises MoonpoolError before anything was written."""
     wire = claim_stdio()  # first, so that no upstream and no sandbox ever holds the client's descriptors
-    from moonpool.ipybox.mcp_server.serving import domains_of, profile_settings, serve_profile
+    from moonpool.ipybox.mcp_server.serving import profile_settings, rules_in_force, serve_profile
     from moonpool.ipybox.mcp_server.workspace import enter_workspace
 
     given = config_path and config_path.absolute()  # as its caller means it, from outside of the workspace
+    sandbox_config = sandbox_config and sandbox_config.absolute()
     overrides = {name: one.absolute() if isinstance(one, Path) else one for name, one in overrides.items()}
     workspace = enter_workspace(folder, os.environ)
-    network = allowed_network((*allow_network, *domains_of(sandbox_config, workspace)))
+    rules = rules_in_force(sandbox_config)
+    network = allowed_network((*allow_network, *rules.domains([workspace.root], (), os.environ)))
     settings, config = profile_settings(os.environ, overrides), read_config(given)
     with stderr_progress() as progress:
         asyncio.run(
@@ -190,6 +192,7 @@ def serve_ipybox(
                 config,
                 workspace,
                 approve=choice,
+                fixed=rules.fixed,
                 network=network,
                 data=data_folder(settings),
                 report=_report,

@@ -8,7 +8,7 @@ say), `stdout`, `stderr`, `exit_code` (X-07); of `result.metrics`: counts and by
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from moonpool.core.calls import ApprovalState
 from moonpool.core.created_files import MadeFiles, Picture, RichDisplay
@@ -29,6 +29,14 @@ class ExecutionError:
     def to_json(self) -> JsonObject:
         """As the envelope has it."""
         return {"type": self.type, "message": self.message, "retryable": self.retryable}
+
+
+FailedBy: TypeAlias = Literal["", "code", "result", "moonpool"]
+"""What an error is from: nothing failed; the code raised it; its result, which cannot be handed over, although the code
+came to its end; Moonpool ended the code, or could not run it.
+"""
+StateAfter: TypeAlias = Literal["kept", "recovered", "lost"]
+"""What is left of a session's variables: all; those of a checkpoint; none, so that the next execution begins anew."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +62,8 @@ class Envelope:
     made: MadeFiles = field(default_factory=MadeFiles)
     pictures: tuple[Picture, ...] = ()  # not in its JSON
     displays: tuple[RichDisplay, ...] = ()  # of IPython, not in its JSON
+    failed_by: FailedBy = ""  # not in its JSON, and neither is the next
+    state: StateAfter = "kept"
 
     @property
     def ok(self) -> bool:

@@ -133,6 +133,27 @@ class ArtifactsOfRun:
         """See `Artifacts.give_back`."""
         self._artifacts.give_back(self._session_id, count)
 
+    async def keep(self, name: str, content: bytes) -> str:
+        """Write a file as a whole; where it is, or why there is none, as the end of a sentence."""
+        path = self.path(name)
+        if not (why := self.grant(len(content))):
+            try:
+                await asyncio.to_thread(_write_new, path, content)
+                return f"all of it: {path}"
+            except OSError as error:
+                why = error.strerror or type(error).__name__
+                self.give_back(len(content))
+        return f"it could not be kept: {why}"
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        path.write_bytes(content)
+    except OSError:  # a part of it would be taken for the whole
+        path.unlink(missing_ok=True)
+        raise
+
 
 def remove_oldest(folder: Path, *, bytes_max: int, spare: Collection[str] = ()) -> int | None:
     """Remove whole runs but those in `spare`, the oldest first, until at most `bytes_max` are left.

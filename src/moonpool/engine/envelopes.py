@@ -22,6 +22,7 @@ from moonpool.pipeline.guest_json import parse_result
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, LimitKind
 
 if TYPE_CHECKING:
+    from moonpool.core.envelope import FailedBy, StateAfter
     from moonpool.core.json import JsonValue
     from moonpool.engine.execution_spec import ExecutionOutcome, ExecutionSpec
     from moonpool.engine.output import StreamKeeper
@@ -62,6 +63,21 @@ def error_of(outcome: ExecutionOutcome, spec: ExecutionSpec, exceeded: str = "")
     if limit is not None and outcome.exit.violation is None:
         return ended_by(limit, spec.limits, suffix)
     return _exit_error(outcome.exit, suffix)
+
+
+def failed_by(outcome: ExecutionOutcome) -> FailedBy:
+    """What the error that the outcome stands for is from."""
+    if outcome.done is None or (outcome.forced is not None and not _violated(outcome)):
+        return "moonpool"
+    error = outcome.done.error
+    return "result" if error is None or error.of_result else "code"
+
+
+def state_after(outcome: ExecutionOutcome) -> StateAfter:
+    """What is left of the session."""
+    if outcome.done is not None:
+        return "kept"
+    return "lost" if outcome.recovered is None else "recovered"
 
 
 def _aftermath(outcome: ExecutionOutcome, spec: ExecutionSpec) -> str:

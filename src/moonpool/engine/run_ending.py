@@ -91,7 +91,9 @@ class RunEnding:
         if error is None:
             found = report.data_of(outcome, self._spec, self._stdout)
             error, data = (found, None) if isinstance(found, ExecutionError) else (None, found)
+        failed_by = "" if error is None else report.failed_by(outcome)
         if folders.failure:
+            failed_by = "moonpool"
             error, data = report.with_folder_failure(error, folders.failure), None
         redactor, tally = self._runtime.redactor, self._records.tally
         if error is None:
@@ -139,6 +141,8 @@ class RunEnding:
                 made=made,
                 pictures=tuple(outcome.claims.pictures),
                 displays=displays,
+                failed_by=failed_by,
+                state=report.state_after(outcome),
             )
 
         plan = self._planned(error)

@@ -126,6 +126,7 @@ class RunRecords:
             duration_ms=round((asyncio.get_running_loop().time() - self._started) * 1000),
             approval_state=self.counters.approval_state,
             error=error,
+            failed_by="" if error is None else "moonpool",
             failed_calls=failed_calls,
             metrics=metrics,
             extras=extras or {"stdout": "", "stderr": "", "exit_code": 1, "signal": None},

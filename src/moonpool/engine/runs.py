@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Sequence
 
     from moonpool.core.calls import CallErrorType, ToolCallOutcome, ToolCallSpec
+    from moonpool.core.envelope import StateAfter
     from moonpool.engine.artifacts import ArtifactsOfRun
     from moonpool.engine.branches import Undone
     from moonpool.engine.code_request import CodeRequest
@@ -333,7 +334,7 @@ class Run:
     async def _ended_early(self, error: ExecutionError) -> Envelope:
         try:
             tokens = await self._runtime.tokens.figures(self._tools, self._request.connection, wait=False)
-            envelope = self._records.envelope(error, tokens=tokens)
+            envelope = replace(self._records.envelope(error, tokens=tokens), state=self._state_after(error))
             self._keep_recording(envelope, forced="cancelled")
             await self._records.end(envelope, output_bytes=0)
         except Exception as failure:  # noqa: BLE001  the last resort
@@ -350,10 +351,18 @@ class Run:
         plan = self._ending.plan if self._ending is not None else None
         if plan is not None and self._runtime.plans is not None:
             await self._safely(self._runtime.plans.withdraw(plan))
-        envelope = self._records.envelope_of_failure(error or problem)
+        envelope = replace(
+            self._records.envelope_of_failure(error or problem), state=self._state_after(error or problem)
+        )
         self._keep_recording(envelope, forced="cancelled")
         await self._safely(self._records.end(envelope, output_bytes=0))
         return envelope
+
+    def _state_after(self, error: ExecutionError) -> StateAfter:
+        """What is left of the session when it was not the code's end that was reported."""
+        if self.outcome is not None:
+            return report.state_after(self.outcome)
+        return "lost" if self._execution is not None or error.type == "SandboxError" else "kept"
 
     async def _safely(self, step: Coroutine[object, object, object]) -> None:
         try:

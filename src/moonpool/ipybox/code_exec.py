@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,13 +19,15 @@ from moonpool.ipybox.options import (
     given_path,
     import_folders,
     package_roots,
-    sandbox_network,
+    sandbox_rules,
     work_folders,
 )
 from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+
+    from moonpool.ipybox.sandbox_config import SandboxRules
 
 
 class CodeExecutionError(Exception):
@@ -77,7 +80,8 @@ class CodeExecutor:
         `working_dir` is put back after it, which its output says. Pictures go to the folder `images_dir` (`images`).
         `approval_timeout` is how long a call waits for an answer, `connect_timeout` for its server,
         `kernel_init_timeout` the start for the kernel; seconds, None: for ever. `sandbox=False` is sandboxed as well.
-        `sandbox_config` is a settings file of sandbox-runtime; code may reach its domains, and none without one.
+        `sandbox_config` is a settings file of sandbox-runtime, read at the first start; code may reach its domains, and
+        none without one, and cannot change it.
         `approve_tool_calls`: `stream` asks about every call; else about none. `approve_shell_cmds`: it asks about each
         `!cmd` (tool `shell`) and `%%bash` (`shell_magic`) of the server `ipybox`; with `require_shell_escape` code that
         starts a process otherwise raises RuntimeError. Raises ValueError, InputError.
@@ -95,6 +99,7 @@ class CodeExecutor:
         self.log_level = log_level
         self.approve_tool_calls = approve_tool_calls
         self.approve_shell_cmds, self.require_shell_escape = approve_shell_cmds, require_shell_escape
+        self._rules: SandboxRules | None = None
         self._kernel: KernelSession | None = None
         self._changing = asyncio.Lock()  # which kernel it has
         logging.getLogger("moonpool.ipybox").setLevel(log_level)
@@ -184,20 +189,22 @@ class CodeExecutor:
         return self._kernel
 
     async def _started(self) -> KernelSession:
-        network = await asyncio.to_thread(
-            sandbox_network, sandbox=self.sandbox, config=self.sandbox_config, working_dir=self.working_dir
-        )
+        if self._rules is None:  # SECURITY: once; code may have written to the file since
+            self._rules = await asyncio.to_thread(sandbox_rules, sandbox=self.sandbox, config=self.sandbox_config)
+        work, imports = work_folders(self.working_dir, self.images_dir), import_folders(self.kernel_env)
+        network = await asyncio.to_thread(self._rules.domains, work, imports, os.environ)
         options = ExecutorOptions(
             environment=environment(),
-            network=network,
+            network=network or None,
+            rules=self._rules,
             roots=package_roots(self.working_dir, self.kernel_env),
             approval_timeout=self.approval_timeout,
             connect_timeout=self.connect_timeout,
             asks=self.approve_tool_calls,
             asks_shell=self.approve_shell_cmds,
             apart=object(),
-            work=work_folders(self.working_dir, self.images_dir),
-            imports=import_folders(self.kernel_env),
+            work=work,
+            imports=imports,
         )
         kernel = KernelSession(
             options,

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from moonpool.configuration.secrets import secrets_in_arguments
+from moonpool.ipybox.kernel_code import failure_of, guest_call, pictures_of, preparation, secrets_of, shown_text
 from moonpool.ipybox.pictures import save_pictures
 from moonpool.ipybox.registered_servers import NewServers, awaited
 from moonpool.ipybox.tool_exec.approval.client import ApprovalRequest
@@ -25,11 +25,7 @@ if TYPE_CHECKING:
 
     from moonpool.ipybox.options import ExecutorOptions
 
-_QUIET: Final = {"TERM": "dumb", "NO_COLOR": "1"}
-_GUEST: Final = "__import__('moonpool_guest.python', fromlist=['{0}']).{0}"
 _TYPES: Final = EventTypes(events.ApprovalRequest, events.ServerQuestion)
-_LOST: Final = "the variables of this session are lost"
-_NO_RESULT: Final = frozenset({"ResultNotSerializable", "OutputTooLarge"})
 
 
 @dataclass
@@ -78,18 +74,18 @@ class KernelSession:
         """`init_s`: how long its start may take once its environment is there. `stays`: each execution begins in its
         working directory.
         """
-        # SECURITY: variables that are secrets, by name or look, are redacted as the servers' are.
-        secrets = secrets_in_arguments(f"{name}={value}" for name, value in kernel_env.items())
-        options = replace(options, secrets=frozenset(secrets))
+        options = replace(options, secrets=secrets_of(kernel_env))
         self._handle = SessionHandle(options, _TYPES, lambda: partial(in_loop, asyncio.get_running_loop()))
         self._session = Session(options, handle=self._handle)
-        self._setup = _asking(require_shell_escape) if options.asks_shell else ""
+        self._setup: list[str] = []
+        if options.asks_shell:
+            self._setup.append(guest_call("shell_approval", f"install(require_escape={require_shell_escape})"))
         if stays:
-            self._setup += f"\n{_GUEST.format('working_dir')}.keep()"
+            self._setup.append(guest_call("working_dir", "keep()"))
         self._options = options
         self._new_servers: NewServers | None = None
         self._awaited: list[str] = []
-        self._variables, self._init_s = {**_QUIET, **kernel_env}, init_s
+        self._variables, self._init_s = kernel_env, init_s
         # SECURITY: a link that code made, of this session or an earlier one, is not resolved; `_save` refuses it
         code_made = link_of_code(images_dir, options.work) is not None
         self._images_dir = images_dir.absolute() if code_made else images_dir.resolve()
@@ -148,14 +144,9 @@ class KernelSession:
     async def _prepare(self) -> None:
         """Start the kernel, with its variables and no others, and its questions about commands."""
         entries = [entry for entry in self._variables.get("PYTHONPATH", "").split(os.pathsep) if entry]
-        code = (
-            f"__import__('os').environ.update({self._variables!r})\n"
-            f"__import__('sys').path[2:2] = {['', *map(os.path.abspath, entries)]!r}{self._setup}"
-        )
         self._awaited = await asyncio.to_thread(awaited, self._options.roots, os.environ)
-        if self._awaited:
-            code += f"\n{_make_async(self._awaited)}"
-        await self._run_own(code)
+        calls = [*self._setup, *([_make_async(self._awaited)] if self._awaited else [])]
+        await self._run_own(preparation(self._variables, *calls, imports=map(os.path.abspath, entries)))
         self._prepared = True
 
     async def _expect_new_servers(self) -> None:
@@ -176,35 +167,23 @@ class KernelSession:
         self._check(result, self._init_s)
 
     def _check(self, result: Result, timeout: float | None) -> None:
-        error = result.error
-        if error is None:
-            return
-        raised = error.message in result.stderr  # by the code: an exception of that name
-        if error.type in _NO_RESULT and not raised and result.exit_code == 1:
-            return  # a variable `result` of any type is fine here
-        lost = _LOST in error.message
-        if lost or error.type == "SandboxError":
+        if result.state != "kept":
             self._prepared = False
-        if error.type == "Timeout" and not raised:
-            limit = "" if timeout is None else f" of {timeout:.2f}s"
-            left = f"; {_LOST}" if lost else ""  # code that cannot be interrupted is killed
-            raise TimeoutError(f"Code execution exceeded timeout{limit} (approval wait excluded){left}.")
-        raise ExecutionError(f"{error.type}: {error.message}\n{result.stderr}")
+        failure = failure_of(result, timeout)
+        if failure is not None and failure.timed_out:
+            raise TimeoutError(failure.text.removeprefix("TimeoutError: "))
+        if failure is not None:
+            raise ExecutionError(f"{failure.text}\n{result.stderr}")
 
     async def _result(self, result: Result, text: _Text) -> ExecutionResult:
-        pictures = [(one.mime, one.data) for one in result.displays]
-        images = await asyncio.to_thread(save_pictures, self._images_dir, pictures) if pictures else []
+        shown = pictures_of(result)
+        images = await asyncio.to_thread(save_pictures, self._images_dir, shown) if shown else []
         return ExecutionResult(text=(text.of(result) + shown_text(result)).strip() or None, images=images)
-
-
-def _asking(require_escape: bool) -> str:
-    """Code that lets a kernel ask about shell commands."""
-    return f"\n{_GUEST.format('shell_approval')}.install(require_escape={require_escape})"
 
 
 def _make_async(servers: list[str]) -> str:
     """Code that lets packages of these servers be awaited."""
-    return f"{_GUEST.format('async_tools')}.make_async({servers})"
+    return guest_call("async_tools", f"make_async({servers})")
 
 
 async def _next(stream: object, cancelled: asyncio.Event) -> object:
@@ -218,14 +197,6 @@ async def _next(stream: object, cancelled: asyncio.Event) -> object:
         reading.cancel()
         waiting.cancel()
         await asyncio.gather(reading, waiting, return_exceptions=True)
-
-
-def shown_text(result: Result) -> str:
-    """The values that the code showed, as text, the last expression's last."""
-    texts = [one.forms["text/plain"] for one in result.displays if "text/plain" in one.forms]
-    if result.text and (not texts or texts[-1] != result.text):
-        texts.append(result.text)
-    return "\n".join(texts)
 
 
 def _request(event: events.ApprovalRequest) -> ApprovalRequest:

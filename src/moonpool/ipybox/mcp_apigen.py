@@ -12,9 +12,10 @@ import stat
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
-from moonpool.core.errors import ConfigError, InputError
+from moonpool.core.errors import ConfigError, InputError, MoonpoolError
 from moonpool.core.naming import name_server_modules
-from moonpool.ipybox.options import as_path, with_env_file
+from moonpool.ipybox.env_file import with_env_file
+from moonpool.ipybox.options import as_path
 from moonpool.ipybox.registered_servers import register
 from moonpool.sandboxes.code_writable import link_of_code
 from moonpool.sandboxes.folder_binding import open_without_links
@@ -52,14 +53,15 @@ async def generate_mcp_sources(
     """Write the package `root_dir/server_name`, with a module for each tool of a server, and return their names.
 
     `server_params` has `command`, `args`, `env` of a server that is started, or `url`, `headers`, `type` of one that is
-    reached by HTTP. `${VAR}` in it is replaced by the environment's value, or that in the file `.env`, each time the
-    server is started; only the placeholder is kept. Code of executors imports the package and calls the server; that
-    of one that runs already, from its next execution on. A package of this name is replaced when the new one is
-    complete. Imported outside a sandbox, it calls the server through a `ToolServer`. With `async_api`
-    its `run` is awaited. Raises ValueError for a name that cannot be a package, InputError, and ConfigError when the
-    server cannot be reached.
+    reached by HTTP. `${VAR}` in all but `command` is replaced by the environment's value, or that in the file `.env`,
+    each time the server is started; only the placeholder is kept. Code of executors imports the package and calls the
+    server; that of one that runs already, from its next execution on, or where another server had this name, after
+    `reset()`. A package of this name is replaced when the new one is complete. Imported outside a sandbox, it calls the
+    server through a `ToolServer`. With `async_api` its `run` is awaited. Raises ValueError for a name that cannot be a
+    package, InputError, and ConfigError when the server cannot be reached.
     """
     check_name(server_name)
+    check_command(server_params)
     root = as_path(root_dir, "root_dir")
     options = _OneServer(servers={server_name: server_params}, apart=object())
     session = SessionHandle(options, EventTypes(object, object), lambda: in_a_thread)
@@ -95,6 +97,15 @@ def check_name(name: str) -> None:
         raise ValueError(f"code would import the package {name!r} as {module!r}; call it {module!r}")
 
 
+def check_command(params: Mapping[str, Any]) -> None:
+    """Raise InputError for a command that is not the same at each start.
+
+    SECURITY: whoever is asked about it must see what runs, and a file `.env` must not name programs.
+    """
+    if "${" in str(params.get("command", "")):
+        raise InputError("write the command of a server out: `${` is for its args, env, cwd, url and headers")
+
+
 def write_package(
     snapshot: ToolSnapshot, name: str, params: Mapping[str, Any], root: Path, *, async_api: bool = False
 ) -> None:
@@ -102,32 +113,60 @@ def write_package(
 
     Raises InputError. Blocking.
     """
+    root, at = _opened(root)
+    own = secrets.token_hex(8)
+    building, before = f".{name}-{own}", f".{name}-{own}-before"
+    in_place = False
+    try:
+        os.mkdir(building, dir_fd=at)
+        _write_files(_files(snapshot.tree / "mcptools" / name, async_api=async_api), building, at)
+        with suppress(FileNotFoundError):
+            os.rename(name, before, src_dir_fd=at, dst_dir_fd=at)  # a link itself, not what it leads to
+        os.rename(building, name, src_dir_fd=at, dst_dir_fd=at)
+        in_place = True
+        register(root, name, params, os.environ, async_api=async_api)  # last: it decides what is started
+    except (OSError, MoonpoolError) as error:
+        with suppress(OSError):  # back, where nothing else is there by now
+            if in_place:
+                os.rename(name, building, src_dir_fd=at, dst_dir_fd=at)
+            os.rename(before, name, src_dir_fd=at, dst_dir_fd=at)
+        if isinstance(error, MoonpoolError):
+            raise
+        raise _unwritable(root / name, error) from error
+    finally:
+        for left in (building, before):
+            _remove(left, at)
+        os.close(at)
+
+
+def check_root(root: Path) -> None:
+    """Raise InputError where no package can be written; the folder is made. Blocking."""
+    root, at = _opened(root)
+    probe = f".{secrets.token_hex(8)}"
+    try:
+        os.mkdir(probe, dir_fd=at)
+        os.rmdir(probe, dir_fd=at)
+    except OSError as error:
+        raise _unwritable(root, error) from error
+    finally:
+        os.close(at)
+
+
+def _unwritable(path: Path, error: OSError) -> InputError:
+    return InputError(f"the package {path} cannot be written: {error.strerror or error}")
+
+
+def _opened(root: Path) -> tuple[Path, int]:
+    """The folder of packages, made where it is missing, without links above it; and a descriptor. Raises InputError."""
     if link_of_code(root) is not None:
         raise InputError(f"{root} leads through a link that code may have made; name the folder itself")
     # SECURITY: code in a sandbox may work in this folder meanwhile: from here on no name in it is followed as a link.
     root = root.parent.resolve() / root.name
     try:
-        at = open_without_links(root, make=True)
+        return root, open_without_links(root, make=True)
     except OSError as error:
         why = "it is a link" if error.errno == errno.ELOOP else error.strerror
         raise InputError(f"{root} cannot be the folder of packages: {why}") from error
-    own = secrets.token_hex(8)
-    building, before = f".{name}-{own}", f".{name}-{own}-before"
-    try:
-        os.mkdir(building, dir_fd=at)
-        _write_files(_files(snapshot.tree / "mcptools" / name, async_api=async_api), building, at)
-        register(root, name, params, os.environ, async_api=async_api)
-        with suppress(FileNotFoundError):
-            os.rename(name, before, src_dir_fd=at, dst_dir_fd=at)  # a link itself, not what it leads to
-        os.rename(building, name, src_dir_fd=at, dst_dir_fd=at)
-    except OSError as error:
-        with suppress(OSError):  # back, where nothing else is there by now
-            os.rename(before, name, src_dir_fd=at, dst_dir_fd=at)
-        raise InputError(f"the package {root / name} cannot be written: {error.strerror or error}") from error
-    finally:
-        for left in (building, before):
-            _remove(left, at)
-        os.close(at)
 
 
 def _files(package: Path, *, async_api: bool) -> dict[str, str]:

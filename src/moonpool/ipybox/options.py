@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import stat
 import sys
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -13,9 +12,12 @@ from typing import TYPE_CHECKING, Any, Final
 from moonpool.bootstrap import host_folders
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.ipybox import shell_server
+from moonpool.ipybox.env_file import with_env_file
 from moonpool.ipybox.registered_servers import registered
-from moonpool.ipybox.sandbox_config import allowed_domains
+from moonpool.ipybox.sandbox_config import SandboxRules, read_rules
 from moonpool.policy import Rule, Verdict, configuration_layer
+from moonpool.sandboxes.code_writable import code_may_write
+from moonpool.sandboxes.folder_binding import hold_env_file
 from moonpool.sandboxes.host_folders import FolderError
 from moonpool.sdk.options import SessionOptions
 from moonpool.settings import Settings
@@ -29,7 +31,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger("moonpool.ipybox")
 _told: set[str] = set()
-_ENV_BYTES_MAX: Final = 256 * 1024
 _ENDLESS_S: Final = 30 * 86_400.0
 _DEFAULTS: Final[dict[str, Any]] = {
     "timeout_s": _ENDLESS_S,
@@ -57,6 +58,7 @@ class ExecutorOptions(SessionOptions):
     asks_shell: bool = False  # about shell commands
     work: tuple[Path, ...] = ()  # folders of this machine that code may write; it starts in the first
     imports: tuple[Path, ...] = ()  # and those that it may only read
+    rules: SandboxRules = field(default_factory=SandboxRules)  # for these folders, and the network
 
     def settings(self, environ: Mapping[str, str]) -> Settings:
         """The settings of this session. Raises ConfigError, InputError."""
@@ -68,12 +70,17 @@ class ExecutorOptions(SessionOptions):
         return Settings.load(environ, environment=self.environment, **given)
 
     def folders(self, environ: Mapping[str, str]) -> HostFolders | None:
-        """The folders of this machine that code sees. Raises FolderError, ConfigError."""
+        """The folders of this machine that code sees. Blocking. Raises FolderError, ConfigError."""
         if not self.work:
             return None
         settings = self.settings(environ)
+        with_env_file({})  # before code may write there; what is read now counts from then on
+        fixed = (*self.roots, *self.rules.fixed)
         try:
-            return host_folders(settings, environ, self.work, self.imports, is_workspace=False, fixed=self.roots)
+            found = host_folders(settings, environ, self.work, self.imports, is_workspace=False, fixed=fixed)
+            if code_may_write(here := Path.cwd()):  # perhaps below a folder, where it would not be held otherwise
+                hold_env_file(here)
+            return found
         except FolderError as error:
             given = "working_dir=Path(...), by default the current directory; images_dir; PYTHONPATH of kernel_env"
             raise FolderError(f"{error} ({given})") from None
@@ -143,13 +150,11 @@ def check_shell_approval(*, approve: bool, require: bool) -> None:
         raise ValueError("require_shell_escape=True requires approve_shell_cmds=True")
 
 
-def sandbox_network(*, sandbox: bool, config: Path | None, working_dir: Path | None) -> tuple[str, ...] | None:
-    """The domains that code may reach, None for no network; logs once that it is sandboxed. Raises ConfigError."""
+def sandbox_rules(*, sandbox: bool, config: Path | None) -> SandboxRules:
+    """What the settings file `config` says; logs once that code is in a sandbox anyway. Raises ConfigError."""
     if not sandbox:
         _tell("sandbox=False: code runs in a sandbox all the same")
-    if config is None:
-        return None
-    return allowed_domains(config, (working_dir or Path.cwd()).resolve()) or None
+    return SandboxRules() if config is None else read_rules(config)
 
 
 def _tell(text: str) -> None:
@@ -181,37 +186,3 @@ def package_roots(working_dir: Path | None, kernel_env: Mapping[str, str]) -> tu
     """Where code finds `mcptools`: in the working directory, then in the folders of PYTHONPATH."""
     entries = [Path(entry) for entry in kernel_env.get("PYTHONPATH", "").split(os.pathsep) if entry]
     return tuple((base / "mcptools").absolute() for base in (working_dir or Path.cwd(), *entries))
-
-
-def with_env_file(environ: Mapping[str, str]) -> dict[str, str]:
-    """The environment, and what the file `.env` of the current directory adds to it."""
-    try:
-        lines = _env_file().splitlines()
-    except FileNotFoundError:
-        return dict(environ)
-    except (OSError, ValueError) as error:
-        _log.warning("the file .env is not used: %s", error)
-        return dict(environ)
-    given = {name: value for name, value in map(_assignment, lines) if name}
-    return {**given, **environ}
-
-
-def _env_file() -> str:
-    """SECURITY: where none was, code may have made one: a link to a device, or 256 MiB. Raises OSError, ValueError."""
-    with os.fdopen(os.open(".env", os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise OSError("it is no file")
-        content = file.read(_ENV_BYTES_MAX + 1)
-    if len(content) > _ENV_BYTES_MAX:
-        raise OSError(f"it is larger than {_ENV_BYTES_MAX} bytes")
-    return content.decode("utf-8")
-
-
-def _assignment(line: str) -> tuple[str, str]:
-    name, equals, value = line.strip().removeprefix("export ").partition("=")
-    name, value = name.strip(), value.strip()
-    if not equals or name.startswith("#"):
-        return "", ""
-    if value[:1] in {'"', "'"} and value.find(value[0], 1) > 0:
-        return name, value[1 : value.index(value[0], 1)]
-    return name, value.partition(" #")[0].rstrip()

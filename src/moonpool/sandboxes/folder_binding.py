@@ -3,13 +3,18 @@
 Without root the outer sandbox binds a folder as it is. As root the reaper mounts it for the sandbox's uid first
 (`folder_mounts`), or a copy is bound where the file system cannot do that (`folder_copies`). PID 1 compares what is
 bound with what was opened here, and puts it in its place (`moonpool_guest.folders`).
+
+SECURITY: Moonpool itself takes variables of servers from a file `.env` (`moonpool.ipybox`). PID 1 guards what is there;
+so an empty one is made where code could make one that a later process would read. It stays.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -26,6 +31,7 @@ ATTACHING: Final = "host folders"
 """The step of a start that fails when the host cannot attach its folders."""
 INSIDE: Final = Path("/folders")
 """Where the outer sandbox has them until PID 1 puts each in its place."""
+_ENV: Final = ".env"
 _OWN_PLACES: Final = (Path("/tmp"), Path("/home/user"))  # noqa: S108  of the sandbox; what is below is made there
 
 
@@ -56,6 +62,36 @@ def open_without_links(path: Path, *, make: bool = False) -> int:
     return open_without_links(path)
 
 
+def hold_env_file(folder: Path) -> None:
+    """Make an empty `.env` where there is none, for the guards of sandboxes. Raises FolderError."""
+    try:
+        at = open_without_links(folder)
+    except OSError as error:
+        raise FolderError(f"{folder} cannot be attached any more: {error.strerror}") from None
+    try:
+        _hold_env_in(at, folder)
+    finally:
+        os.close(at)
+
+
+def _hold_env_in(at: int, folder: Path) -> None:
+    try:
+        made = os.open(_ENV, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=at)
+    except FileExistsError:
+        if stat.S_ISLNK(os.stat(_ENV, dir_fd=at, follow_symlinks=False).st_mode):  # code could put a file in its place
+            why = f"{_ENV} in it is a link; put the file itself there, or remove the link"
+            raise FolderError(f"{folder} cannot be attached: {why}") from None
+    except OSError as error:
+        if error.errno != errno.EROFS:  # there code can make none either
+            why = f"an empty file {_ENV} cannot be made in it ({error.strerror})"
+            raise FolderError(f"{folder} cannot be attached: {why}; make one yourself") from None
+    else:
+        if os.geteuid() == 0:
+            owner = os.fstat(at)
+            os.fchown(made, owner.st_uid, owner.st_gid)
+        os.close(made)
+
+
 @dataclass(frozen=True, slots=True)
 class BoundFolders:
     """How the folders of one sandbox get into it."""
@@ -84,6 +120,8 @@ def bind_folders(
             why = f"{error.strerror}; it was moved, removed or replaced by a link"
             raise FolderError(f"{folder.path} cannot be attached any more: {why}") from None
         stack.callback(os.close, fd)
+        if folder.writable:
+            _hold_env_in(fd, folder.path)
         found = os.fstat(fd)
         place, at = folder.path, INSIDE / str(number)
         if copies is not None and copies.needed(fd):

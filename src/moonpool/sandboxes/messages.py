@@ -88,11 +88,12 @@ class Output(msgspec.Struct, frozen=True, tag_field="t", tag="output"):
 
 
 class GuestError(msgspec.Struct, frozen=True):
-    """How the code failed."""
+    """How the code failed. `of_result`: it did not, but what it handed over cannot be."""
 
     type: ShortText
     message: Text
     retryable: bool = False
+    of_result: bool = False
 
 
 class Done(msgspec.Struct, frozen=True, tag_field="t", tag="done"):

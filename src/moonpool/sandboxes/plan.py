@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
     from moonpool.sandboxes.base import ImageSpec
 
+_ETC = ("/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts", "/etc/ssl/certs")
+SHOWN_TO_ALL = ("/usr", "/bin", "/lib", "/lib64", "/sbin", "/dev", "/proc", *_ETC)
+"""What every sandbox has of the machine, or something like it, beside the folders of its image."""
 GUEST_ROOT = Path("/moonpool")
 UID_INSIDE = "1000"
 _SHM, _TMP = "/dev/shm", "/tmp"  # noqa: S108  inside the sandbox
@@ -148,7 +151,7 @@ def _base(parts: OuterSandboxParts) -> list[str]:
         arguments += (
             ["--symlink", f"usr/{name}", f"/{name}"] if parts.merged_usr else ["--ro-bind-try", f"/{name}", f"/{name}"]
         )
-    for path in ("/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts", "/etc/ssl/certs"):
+    for path in _ETC:
         arguments += ["--ro-bind-try", path, path]
     for name in ("passwd", "group", "hosts", "nsswitch.conf"):
         arguments += ["--ro-bind", str(parts.etc / name), f"/etc/{name}"]

@@ -10,7 +10,7 @@ from moonpool.core.errors import Fault, MoonpoolError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from moonpool.core.envelope import Envelope, ExecutionError
+    from moonpool.core.envelope import Envelope, ExecutionError, FailedBy, StateAfter
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.sdk.checkpoints import Undone
 
@@ -70,6 +70,11 @@ class Result:
     exit_code: int = 0  # as of a process: 1 for an exception, 128 + n for signal n
     duration_ms: int = 0
     tool_calls: int = 0
+    failed_by: FailedBy = ""
+    """What `error` is from: the `code`, its `result` (which cannot be handed over, but the code came to its end), or
+    `moonpool` (which ended the code, or could not run it). Empty: nothing failed."""
+    state: StateAfter = "kept"
+    """What is left of the session's variables: `kept`, `recovered` from a checkpoint, `lost`."""
     recovered: Undone | None = None
     """The code's process ended, and the session went on from this checkpoint; see `moonpool.session(checkpoints=)`."""
     envelope: Mapping[str, JsonValue] = field(default_factory=dict[str, "JsonValue"], repr=False)
@@ -125,6 +130,8 @@ def result_of(envelope: Envelope, recovered: Undone | None = None) -> Result:
         exit_code=_count(extras, "exit_code"),
         duration_ms=envelope.duration_ms,
         tool_calls=_count(envelope.metrics, "tool_calls"),
+        failed_by=envelope.failed_by,
+        state=envelope.state,
         recovered=recovered,
         envelope=envelope.to_json(),
     )

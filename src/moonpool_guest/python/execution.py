@@ -43,13 +43,14 @@ class Outcome:
         self.last: bytes | None = None  # value of the code's last expression
         self.note = ""  # why there is no such value
 
-    def fail(self, kind: str, message: str, *, retryable: bool = False) -> "Outcome":
-        """Make this outcome an error and return it."""
+    def fail(self, kind: str, message: str, *, retryable: bool = False, of_result: bool = False) -> "Outcome":
+        """Make this outcome an error and return it. `of_result`: the code itself came to its end."""
         self.status = "error" if self.status == "ok" else self.status
         self.error = {
             "type": _clean(kind, _TYPE_CHARS_MAX),
             "message": _clean(message, _MESSAGE_CHARS_MAX),
             "retryable": retryable,
+            **({"of_result": True} if of_result else {}),
         }
         self.result = self.last = None
         return self
@@ -295,7 +296,7 @@ def _attach_result(outcome: Outcome, value: object, result_bytes_max: int) -> No
     try:
         encoded = handoff.encode_result(value)
     except handoff.NotSerializableError as error:
-        outcome.fail("ResultNotSerializable", str(error))
+        outcome.fail("ResultNotSerializable", str(error), of_result=True)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
@@ -307,6 +308,7 @@ def _attach_result(outcome: Outcome, value: object, result_bytes_max: int) -> No
                 "OutputTooLarge",
                 f"result is {len(encoded):,} bytes of JSON, but at most {result_bytes_max:,} may be handed over; "
                 "return a summary, or write the data to a file in /workspace",
+                of_result=True,
             )
         else:
             outcome.result = encoded

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
@@ -96,14 +97,18 @@ class KernelClient:
         gateway = await self._gateway(retries, retry_interval)
         init_s = self.kernel_init_timeout if kernel_init_timeout is None else kernel_init_timeout
         working_dir = self.working_dir or gateway.working_dir
+        work, imports = work_folders(working_dir, self._named_images_dir), import_folders(gateway.env)
+        assert gateway.rules is not None
+        network = await asyncio.to_thread(gateway.rules.domains, work, imports, os.environ)
         options = ExecutorOptions(
             environment=environment(),
-            network=gateway.network,
+            network=network or None,
+            rules=gateway.rules,
             roots=package_roots(working_dir, gateway.env),
             asks_shell=self.approve_shell_cmds,
             apart=object(),
-            work=work_folders(working_dir, self._named_images_dir),
-            imports=import_folders(gateway.env),
+            work=work,
+            imports=imports,
         )
         kernel = KernelSession(
             options,

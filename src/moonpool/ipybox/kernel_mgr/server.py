@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, ClassVar, Self
 
-from moonpool.ipybox.options import given_path, sandbox_network
+from moonpool.ipybox.options import given_path, import_folders, sandbox_rules, work_folders
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.ipybox.kernel_session import KernelSession
+    from moonpool.ipybox.sandbox_config import SandboxRules
 
 
 class KernelGateway:
@@ -39,7 +41,7 @@ class KernelGateway:
         self.sandbox, self.sandbox_config = sandbox, given_path(sandbox_config, "sandbox_config")
         self.log_level, self.log_to_stderr = log_level, log_to_stderr
         self.env = env or {}
-        self.network: tuple[str, ...] | None = None  # domains that its kernels may reach
+        self.rules: SandboxRules | None = None  # for its kernels, once it was started
         self._kernels: set[KernelSession] = set()
         self._ended: Future[None] = Future()
         self._ended.set_result(None)
@@ -63,9 +65,10 @@ class KernelGateway:
 
     async def start(self) -> None:
         """Let clients connect. Raises RuntimeError when it or one with its host and port runs, ConfigError."""
-        self.network = await asyncio.to_thread(
-            sandbox_network, sandbox=self.sandbox, config=self.sandbox_config, working_dir=self.working_dir
-        )
+        if self.rules is None:  # SECURITY: once; code may have written to the file since
+            self.rules = await asyncio.to_thread(sandbox_rules, sandbox=self.sandbox, config=self.sandbox_config)
+        folders = work_folders(self.working_dir, None), import_folders(self.env)
+        await asyncio.to_thread(self.rules.domains, *folders, os.environ)
         with KernelGateway._lock:
             if (self.host, self.port) in KernelGateway._running:
                 raise RuntimeError(f"a kernel gateway runs at {self.host}:{self.port} already")

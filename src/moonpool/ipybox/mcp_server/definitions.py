@@ -62,7 +62,8 @@ _TOOLS: Final = (
             "type": "integer",
             "minimum": 100,
             "default": OUTPUT_CHARS,
-            "description": "Output character limit; of longer output the beginning and the end are returned",
+            "description": "Output character limit; of longer output the beginning and the end are returned, and the "
+            "path of a file on the user's machine that holds all of it",
         },
     ),
     _tool(

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.core.phrases import clip
 from moonpool.engine.code_request import CodeRequest
-from moonpool.ipybox.kernel_session import shown_text
+from moonpool.engine.interruption import interruptible
+from moonpool.ipybox.kernel_code import failure_of, guest_call, pictures_of, preparation, shown_text
 from moonpool.ipybox.pictures import save_pictures
 from moonpool.sdk.results import result_of
-from moonpool.server.mcp.sessions import interruptible
 
 if TYPE_CHECKING:
+    from collections.abc import Coroutine
+
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject
     from moonpool.engine.runtime import Runtime
@@ -21,9 +25,17 @@ if TYPE_CHECKING:
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.sandboxes.base import Stream
 
-_QUIET: Final = {"TERM": "dumb", "NO_COLOR": "1"}
-_LOST: Final = "of this session are lost"
-_NO_RESULT: Final = frozenset({"ResultNotSerializable", "OutputTooLarge"})
+_T = TypeVar("_T")
+
+
+class KernelResetError(MoonpoolError):
+    """The kernel was reset before this had ended."""
+
+    code = "kernel_reset"
+    fault = Fault.CALLER
+
+    def __init__(self) -> None:
+        super().__init__("the kernel was reset before this came to its end; call it again where it is still wanted")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,16 +55,23 @@ class Kernel:
     def __init__(self, runtime: Runtime, grant: CallerGrant, workspace: Workspace, *, ipython: bool) -> None:
         """Sessions of `runtime` have the workspace. `ipython`: code is read as IPython reads it."""
         self._runtime, self._grant, self._workspace = runtime, grant, workspace
-        self._variables, self._ipython = {**_QUIET, **workspace.kernel_variables}, ipython
+        self._ipython = ipython
         self._session: Session = runtime.session(grant)
         self._prepared = False
         self._turn = asyncio.Lock()
+        self._work: set[asyncio.Task[Any]] = set()  # what has the turn or waits for it
 
-    async def execute(self, request: CodeRequest) -> Envelope:
+    async def execute(self, request: CodeRequest, chars_max: int) -> Envelope:
         """Run code; `data` of the envelope is its `CellText` as JSON. Waits for its turn.
 
-        Cancelling it interrupts the code, and waits for its end. Raises InputError, FileTransferError.
+        Of text with more than `chars_max` characters the beginning and the end are in it, and where all of it is.
+
+        Cancelling it interrupts the code, and waits for its end. Raises InputError, FileTransferError,
+        KernelResetError.
         """
+        return await self._until_reset(self._execute(request, chars_max))
+
+    async def _execute(self, request: CodeRequest, chars_max: int) -> Envelope:
         async with self._turn:
             if failed := await self._prepare():
                 return failed
@@ -66,22 +85,57 @@ class Kernel:
 
             request = replace(request, observer=hear, ipython=self._ipython)
             envelope = await interruptible(self._session, request, at_once=False)
-            self._prepared = not _is_lost(envelope)
-            text = await self._text(envelope, b"".join(pieces).decode(errors="replace"), request.timeout_s)
-            return replace(envelope, data=text.to_json())
+            self._prepared = envelope.state == "kept"
+            cell = await self._text(envelope, b"".join(pieces).decode(errors="replace"), request.timeout_s)
+            if len(cell.text) > chars_max:
+                where = await self._kept(envelope.run_id, cell.text)
+                cell = replace(cell, text=f"{clip(cell.text, chars_max)}\n\n[{where}]")
+            return replace(envelope, data=cell.to_json())
+
+    async def _kept(self, run_id: str, text: str) -> str:
+        """Where all of a text is now."""
+        artifacts = self._runtime.artifacts
+        try:
+            where = await artifacts.of_run(run_id, self._session.session_id).keep("cell", text.encode(errors="replace"))
+            await artifacts.make_room()
+        finally:
+            artifacts.close(run_id)
+        return where
 
     async def install(self, specifier: str) -> str:
-        """Install packages for executed code; what came of it. Waits for its turn. Raises PackageError."""
+        """Install packages for executed code; what came of it. Waits for its turn.
+
+        Raises PackageError, KernelResetError.
+        """
+        return await self._until_reset(self._install(specifier))
+
+    async def _install(self, specifier: str) -> str:
         async with self._turn:
             return str(await self._session.install(specifier))
 
     async def reset(self) -> None:
-        """Begin anew, once what runs has ended."""
+        """Begin anew. What runs is ended first, and what waits: it may wait for a person."""
+        if ended := tuple(self._work):
+            for work in ended:
+                work.cancel()
+            await asyncio.wait(ended)
         async with self._turn:
             before = self._session
             self._session = self._runtime.session(self._grant).with_packages_of(before)
             self._prepared = False
             await before.close()
+
+    async def _until_reset(self, coroutine: Coroutine[Any, Any, _T]) -> _T:
+        """What it comes to. Raises KernelResetError when `reset` ends it."""
+        work = asyncio.ensure_future(coroutine)
+        self._work.add(work)
+        work.add_done_callback(self._work.discard)
+        try:
+            return await work  # cancelling this cancels it, and waits for its end
+        except asyncio.CancelledError:
+            if (own := asyncio.current_task()) is not None and own.cancelling():
+                raise
+            raise KernelResetError from None
 
     async def close(self) -> None:
         """End it and what runs in it."""
@@ -96,10 +150,7 @@ class Kernel:
         if self._prepared:
             return None
         await asyncio.to_thread(self._workspace.make_packages)
-        code = (
-            f"__import__('os').environ.update({self._variables!r})\n__import__('sys').path[2:2] = ['']\n"
-            "__import__('moonpool_guest.python', fromlist=['pictures']).pictures.keep_in('/tmp')"
-        )
+        code = preparation(self._workspace.kernel_variables, guest_call("pictures", "keep_in('/tmp')"))
         envelope = await interruptible(self._session, CodeRequest(code=code.encode()), at_once=False)
         if envelope.error is not None:
             failed = CellText(text=f"{envelope.error.type}: {envelope.error.message}", failed=True)
@@ -108,28 +159,16 @@ class Kernel:
         return None
 
     async def _text(self, envelope: Envelope, printed: str, timeout_s: float | None) -> CellText:
-        error, result = envelope.error, result_of(envelope)
-        raised = error is not None and error.message in result.stderr  # by the code: an exception of that name
-        if error is not None and (error.type not in _NO_RESULT or raised):
-            if error.type == "Timeout" and not raised:
-                told = f"TimeoutError: Code execution exceeded timeout of {timeout_s:.2f}s (approval wait excluded)."
-            else:
-                told = f"{error.type}: {error.message}"
-            parts = [printed.rstrip(), "" if told in printed else told]
+        result = result_of(envelope)
+        if (failure := failure_of(result, timeout_s)) is not None:
+            parts = [printed.rstrip(), "" if failure.text in printed else failure.text]
             return CellText(text="\n".join(filter(None, parts)), failed=True)
         text = (printed + shown_text(result)).strip()
-        pictures = [(one.mime, one.data) for one in envelope.pictures]
         try:
-            paths = await asyncio.to_thread(save_pictures, self._workspace.root / "images", pictures)
+            paths = await asyncio.to_thread(save_pictures, self._workspace.root / "images", pictures_of(result))
         except OSError as error:  # code may have put something else there
             why = f"The images cannot be saved in images/: {error.strerror}"
             return CellText(text=f"{text}\n\n{why}".strip(), failed=True)
         if paths:
             text += "\n\nGenerated images:\n\n" + "".join(f"- [{path.stem}]({path})\n" for path in paths)
         return CellText(text=text, failed=False)
-
-
-def _is_lost(envelope: Envelope) -> bool:
-    """Whether the next execution is in a new sandbox."""
-    error = envelope.error
-    return error is not None and (_LOST in error.message or error.type == "SandboxError")

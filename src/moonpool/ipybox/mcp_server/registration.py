@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias
 from moonpool.configuration.servers import McpConfig, parse_config
 from moonpool.core.audit_records import CallOutcomeRecord, time_stamp
 from moonpool.core.calls import ApprovalState
-from moonpool.core.envelope import Envelope
 from moonpool.core.errors import ConfigError, Fault, InputError, MoonpoolError
 from moonpool.core.json import digest_json
-from moonpool.core.version import VERSION
 from moonpool.features.approvals.model import REGISTRATION, ApprovalRequest
-from moonpool.ipybox.mcp_apigen import check_name, write_package
+from moonpool.ipybox.mcp_apigen import check_command, check_name, check_root, write_package
+from moonpool.ipybox.mcp_server.outcomes import outcome_of
 from moonpool.ipybox.registered_servers import registered
+from moonpool.pipeline.readable_json import ARGUMENTS_CHARS_MAX, all_but_hidden
 from moonpool.pipeline.shown_arguments import view_of
 from moonpool.upstreams.base import UpstreamError
 from moonpool.wrappers.names import name_manifest
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
-    from moonpool.core.json import JsonObject
+    from moonpool.core.envelope import Envelope
+    from moonpool.core.json import JsonObject, JsonValue
     from moonpool.engine.runtime import Runtime
     from moonpool.features.approvals.model import ApprovalAnswer
     from moonpool.pipeline.approval import LiveApprovals
@@ -88,11 +89,16 @@ class Registration:
             raise InputError(str(error)) from None
         if unknown := sorted(params.keys() - _KEYS):
             raise InputError(f"server_params must not have {unknown[0]!r}; use {', '.join(sorted(_KEYS))}")
-        if "${" in str(params.get("command", "")):
-            raise InputError("write the command out: whoever is asked must see what runs, now and at later starts")
+        check_command(params)
+        if not all_but_hidden(params, ARGUMENTS_CHARS_MAX):  # SECURITY: a person answers to all of it
+            raise InputError(
+                f"server_params have more than the {ARGUMENTS_CHARS_MAX:,} characters that a person is shown; "
+                f"make them shorter, or {_REMEDY}"
+            )
         config = parsed(name, params, self.variables)
         if error := config.left_out.get(name):
             raise ConfigError(error.for_guest)
+        await asyncio.to_thread(check_root, self.root)  # what cannot be written is not connected either
         begun = datetime.now(UTC)
         with asking(run_id):
             answer = await self.approvals.settle(self._question(name, params, config, run_id))
@@ -107,16 +113,8 @@ class Registration:
             raise ConfigError(error.for_guest) from None
         names = name_manifest(snapshot.manifest).servers[name]
         await asyncio.to_thread(write_package, snapshot, name, params, self.root)
-        return Envelope(
-            run_id=run_id,
-            trace_id=token_hex(16),
-            tool_name=REGISTRATION,
-            tool_version=VERSION,
-            input_digest=_digest(params),
-            sandbox_image="",
-            duration_ms=round((datetime.now(UTC) - begun).total_seconds() * 1000),
-            data=[tool.module for tool in names.tools.values()],
-        )
+        modules: list[JsonValue] = [tool.module for tool in names.tools.values()]
+        return outcome_of(REGISTRATION, run_id, _digest(params), begun, modules)
 
     def _question(self, name: str, params: JsonObject, config: McpConfig, run_id: str) -> ApprovalRequest:
         view = view_of(params, self.runtime.redactor)

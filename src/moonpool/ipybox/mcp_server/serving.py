@@ -6,13 +6,16 @@ import asyncio
 import logging
 import os
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from moonpool.bootstrap import open_default_tenant
+from moonpool.configuration.servers import McpConfig
 from moonpool.features.approvals.files import open_queue
+from moonpool.ipybox.kernel_code import secrets_of
 from moonpool.ipybox.mcp_server.registration import registered_before
 from moonpool.ipybox.mcp_server.tools import IpyboxTools
-from moonpool.ipybox.sandbox_config import allowed_domains
+from moonpool.ipybox.sandbox_config import SandboxRules, read_rules, write_default
 from moonpool.pipeline.approval import AutoApprover, DenyApprover
 from moonpool.server.mcp.approver import ElicitingApprover
 from moonpool.server.mcp.stdio import serve_tools
@@ -22,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from moonpool.configuration.servers import McpConfig
     from moonpool.environments.progress import ProgressSink
     from moonpool.ipybox.mcp_server.workspace import Workspace
     from moonpool.network.rules import NetworkRules
@@ -48,17 +50,16 @@ def profile_settings(environ: Mapping[str, str], overrides: Mapping[str, Path | 
     return Settings.load(environ, **{**unset, **given})
 
 
-def domains_of(sandbox_config: Path | None, workspace: Workspace) -> tuple[str, ...]:
-    """The domains that a settings file of sandbox-runtime lets code reach; none, and a warning, where it is missing.
+def rules_in_force(sandbox_config: Path | None) -> SandboxRules:
+    """What a settings file of sandbox-runtime says. One that is missing is made, and a warning says so.
 
-    Raises ConfigError for what the file would grant or forbid and cannot be.
+    SECURITY: else code could make it, and be granted what it says at the next start. Raises ConfigError.
     """
     if sandbox_config is None:
-        return ()
-    if not sandbox_config.exists():
-        _log.warning("%s is not there; the default sandbox is used: no network", sandbox_config)
-        return ()
-    return allowed_domains(sandbox_config, workspace.root)
+        return SandboxRules()
+    if write_default(sandbox_config):
+        _log.warning("%s was not there and was made, with the default rules: no network", sandbox_config)
+    return read_rules(sandbox_config)
 
 
 async def serve_profile(  # noqa: PLR0913  what the command line gives
@@ -68,17 +69,22 @@ async def serve_profile(  # noqa: PLR0913  what the command line gives
     workspace: Workspace,
     *,
     approve: str,
+    fixed: tuple[Path, ...],
     network: NetworkRules | None,
     data: Path,
     report: Callable[[str], None],
     progress: ProgressSink,
 ) -> None:
-    """Serve one client until it disconnects. `approve`: who answers calls that policy asks about; whether a server may
-    be registered is asked all the same, but for `deny`. Raises MoonpoolError before anything was written.
+    """Serve one client until it disconnects. Raises MoonpoolError before anything was written.
+
+    `approve`: who answers calls that policy asks about; whether a server may be registered is asked all the same, but
+    for `deny`. No code may change the files `fixed`.
     """
     environ = dict(os.environ)
-    folders = await asyncio.to_thread(workspace.folders, settings, environ)
+    folders = await asyncio.to_thread(workspace.folders, settings, environ, fixed)
     before = await asyncio.to_thread(registered_before, workspace.packages, environ, workspace.variables)
+    if secrets := secrets_of(workspace.kernel_variables):
+        config = replace(config or McpConfig(source="the profile"), other_secrets=secrets)
     async with AsyncExitStack() as stack:
         queue = await stack.enter_async_context(open_queue(data, report, settings.approval_command, environ))
         eliciting, denying = ElicitingApprover(queue), DenyApprover(report, why="--approve deny was given")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from datetime import UTC, datetime
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 from moonpool.core.errors import InputError, MoonpoolError
 from moonpool.core.json import digest_json
-from moonpool.core.phrases import clip
 from moonpool.engine.code_request import CodeRequest
 from moonpool.engine.request_state import RequestStateError
 from moonpool.ipybox.mcp_server.definitions import (
@@ -22,6 +22,7 @@ from moonpool.ipybox.mcp_server.definitions import (
     TIMEOUT_S,
 )
 from moonpool.ipybox.mcp_server.kernel import Kernel
+from moonpool.ipybox.mcp_server.outcomes import outcome_of
 from moonpool.ipybox.mcp_server.registration import Registration
 from moonpool.pipeline.approval import LiveApprovals
 from moonpool.pipeline.validation import SchemaChecks
@@ -108,7 +109,7 @@ class IpyboxTools:
             if name == REGISTER:
                 return await self._register(given, caller)
             if name == INSTALL:
-                return text_answer(await self._kernel.install(str(given["package_name"])))
+                return await self._install(given, caller)
             await self._kernel.reset()
             return text_answer("")
         except RequestStateError:
@@ -134,16 +135,16 @@ class IpyboxTools:
         request = CodeRequest(
             code=cast("Any", given["code"]), timeout_s=TIMEOUT_S if timeout is None else float(cast("float", timeout))
         )
+        chars_max = OUTPUT_CHARS if chars is None else int(cast("int", chars))
         outcome = await self._calls.outcome(
-            EXECUTE, digest_json(given), lambda call: self._run(request, call, caller), caller
+            EXECUTE, digest_json(given), lambda call: self._run(request, chars_max, call, caller), caller
         )
         if isinstance(outcome, InputNeeded):
             return outcome
         cell = cast("JsonObject", outcome.data)
-        text = clip(str(cell["text"]), OUTPUT_CHARS if chars is None else int(cast("int", chars)))
-        return Answer(text=text, is_error=cell["failed"] is True)
+        return Answer(text=str(cell["text"]), is_error=cell["failed"] is True)
 
-    async def _run(self, request: CodeRequest, call: ParkedCall, caller: Caller) -> Envelope:
+    async def _run(self, request: CodeRequest, chars_max: int, call: ParkedCall, caller: Caller) -> Envelope:
         code = replace(
             request,
             observer=call.hear,
@@ -151,7 +152,17 @@ class IpyboxTools:
             progress=None if caller.listener is None else call.hear_progress,
         )
         with self._bindings.binding(call, caller.asker(call)):
-            return await self._kernel.execute(code)
+            return await self._kernel.execute(code, chars_max)
+
+    async def _install(self, given: JsonObject, caller: Caller) -> Answer | InputNeeded:
+        digest, begun = digest_json(given), datetime.now(UTC)
+
+        async def work(_: ParkedCall) -> Envelope:
+            told = await self._kernel.install(str(given["package_name"]))
+            return outcome_of(INSTALL, f"run_{token_hex(16)}", digest, begun, told)
+
+        outcome = await self._calls.outcome(INSTALL, digest, work, caller)
+        return outcome if isinstance(outcome, InputNeeded) else text_answer(str(outcome.data))
 
     async def _register(self, given: JsonObject, caller: Caller) -> Answer | InputNeeded:
         async def work(call: ParkedCall) -> Envelope:

@@ -3,8 +3,8 @@
 It is attached to the sandbox as `moonpool run --workspace` attaches it. What the host writes there besides, it writes
 without following a link: pictures (`images`), and packages of servers (`mcptools`), which code cannot change.
 
-SECURITY: `.env` is read once, before any code runs; later code may have made one. Where it is there from the start code
-can neither read nor replace it.
+SECURITY: `.env` and the sandbox configuration are read once, before any code runs. Code can neither read nor replace
+`.env`, also where it was not there, and cannot change the configuration.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.bootstrap import host_folders
 from moonpool.core.errors import InputError
-from moonpool.ipybox.options import with_env_file
+from moonpool.ipybox.env_file import with_env_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -59,16 +59,16 @@ class Workspace:
         if self.packages.is_symlink():
             raise InputError(f"{self.packages} is a link; the packages of servers need a folder of their own")
 
-    def folders(self, settings: Settings, environ: Mapping[str, str]) -> HostFolders:
-        """It as a kernel sees it: read-write, but for the packages. Blocking. Raises FolderError."""
-        found = host_folders(settings, environ, [self.root])
+    def folders(self, settings: Settings, environ: Mapping[str, str], fixed: tuple[Path, ...] = ()) -> HostFolders:
+        """It as a kernel sees it: read-write, but for the packages and the files `fixed`. Blocking; FolderError."""
+        found = host_folders(settings, environ, [self.root], fixed=fixed)
         (own,) = found.shown
         # SECURITY: else code could bring back a server whose package somebody removed, which is how one is forgotten
         return replace(found, shown=(replace(own, fixed=(*own.fixed, PACKAGES)),))
 
 
 def enter_workspace(folder: Path, environ: Mapping[str, str]) -> Workspace:
-    """Make it the current directory; it is made where it is missing. Raises InputError."""
+    """Make it the current directory; it is made where it is missing. Raises InputError, ConfigError."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         os.chdir(folder)

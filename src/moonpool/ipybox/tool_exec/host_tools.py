@@ -37,15 +37,20 @@ class HostTools:
     def __init__(self, thread: RuntimeThread, channel: ApprovalChannel, connect_timeout: float) -> None:
         """`channel` is asked about calls; where it requires no approval, about none but accepts what policy asks."""
         self._thread, self._channel, self._connect_timeout = thread, channel, connect_timeout
-        self._sessions: dict[str, HostedSession] = {}
+        self._sessions: dict[str, tuple[Mapping[str, Any], HostedSession]] = {}  # with the parameters of its server
 
     async def call(self, server_name: str, tool: str, arguments: JsonObject) -> ToolCallOutcome:
-        """Call a tool. Raises ConfigError and the like when its server cannot be reached."""
-        if server_name not in self._sessions:
-            params = await asyncio.to_thread(find_server, server_name, package_roots(None, os.environ), os.environ)
-            if server_name not in self._sessions:  # else another call was quicker
-                self._sessions[server_name] = self._session(server_name, params)
-        session = self._sessions[server_name]
+        """Call a tool. Raises ConfigError and the like when its server cannot be reached.
+
+        Where the server is described differently by now, that one is called; calls of the one before end.
+        """
+        params = await asyncio.to_thread(find_server, server_name, package_roots(None, os.environ), os.environ)
+        before, session = self._sessions.get(server_name, (None, None))
+        if session is None or before != params:
+            replaced, session = session, self._session(server_name, params)
+            self._sessions[server_name] = params, session
+            if replaced is not None:
+                await replaced.close()
         answers = _Answers(self._thread, self._channel)
         try:
             return await session.call_tool(server_name, tool, arguments, answers.begin)
@@ -55,7 +60,7 @@ class HostTools:
     async def close(self) -> None:
         """End all servers, and calls under way. They start again at their next call."""
         sessions, self._sessions = self._sessions, {}
-        await asyncio.gather(*(session.close() for session in sessions.values()))
+        await asyncio.gather(*(session.close() for _, session in sessions.values()))
 
     def _session(self, server_name: str, params: Mapping[str, Any]) -> HostedSession:
         channel = self._channel

@@ -60,6 +60,12 @@ class ElicitingApprover:
             return await self._beside.ask(request)
         if request.is_plan and len(request.arguments) > _PLAN_CHARS_MAX:
             return reject(request, _UNSEEN, f"the plan is too long to be shown by this client; {request.remedy}")
+        if request.is_registration and request.cut:  # SECURITY: what is left out may be the command that runs
+            return reject(
+                request,
+                _UNSEEN,
+                f"not all of its parameters can be shown; write no secrets into them, or {request.remedy}",
+            )
         params: JsonObject = {"mode": "form", "message": _question(request), "requestedSchema": FORM}
         self.bindings.at_client.add(request.request_id)
         try:
@@ -100,7 +106,7 @@ def _question_text(request: ApprovalRequest) -> str:
         name = on_one_line(clip(request.server_id, _NAME_CHARS_MAX))
         return (
             f"The agent wants to register the MCP server {name}: {on_one_line(request.reason)}.\n"
-            f"Parameters: {clip(request.arguments, ARGUMENTS_CHARS_MAX)}{more}"
+            f"Parameters: {clip(request.arguments, ARGUMENTS_CHARS_MAX)}"
         )
     name = on_one_line(clip(f"{request.server_id}.{shown_name(request.tool_name)}", _NAME_CHARS_MAX))
     line = f" in line {request.code_line}" if request.code_line else ""
