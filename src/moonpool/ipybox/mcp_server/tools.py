@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 from moonpool.core.errors import InputError, MoonpoolError
 from moonpool.core.json import digest_json
 from moonpool.engine.code_request import CodeRequest
+from moonpool.engine.packages.model import PackageError
 from moonpool.engine.request_state import RequestStateError
 from moonpool.ipybox.mcp_server.definitions import (
     DEFINITIONS,
@@ -114,6 +115,8 @@ class IpyboxTools:
             return text_answer("")
         except RequestStateError:
             raise
+        except PackageError as error:  # a model is not told how to change a rule
+            return Answer(text=f"{error.for_guest} [{error.code}]", is_error=True)
         except MoonpoolError as error:
             return problem_answer(error)
 
