@@ -44,8 +44,8 @@ def api_page() -> str:
     assert listed | _NOT_SHOWN == set(moonpool.__all__), listed ^ (set(moonpool.__all__) - _NOT_SHOWN)
     parts = [
         "# Python API",
-        "Made from the docstrings by `make docs`. How to use it: [embed](../how-to/embed.md). `moonpool.sync` has the "
-        "same names without `async` and `await`.",
+        "Made from the docstrings by `make docs`. How to use it: [embed](../how-to/embed.md). `moonpool.sync` has `session`, "
+        "`run` and the classes that belong to a session without `async` and `await`; all others are the same.",
     ]
     for title, names in _GROUPS.items():
         parts.append(f"## {title}")

@@ -111,8 +111,11 @@ class Answering:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalFields:
-    """A call that policy wants somebody to approve. The code waits; its clock stands still."""
+class ApprovalRequest:
+    """A call that policy wants somebody to approve. The code waits; its clock stands still.
+
+    Answered once. A late or second answer raises ApprovalAnswerError and changes nothing.
+    """
 
     request_id: str
     run_id: str
@@ -134,15 +137,6 @@ class ApprovalFields:
             shown = on_one_line(", ".join(f"{shown_name(name)}={value!r}" for name, value in self.arguments.items()))
         tool = clip(on_one_line(f"{self.server}.{shown_name(self.tool)}"), _NAME_CHARS_MAX)
         return f"{tool}({clip(shown, _SHOWN_CHARS_MAX)})"
-
-
-class ApprovalRequest(ApprovalFields):
-    """A call that policy wants somebody to approve. The code waits; its clock stands still.
-
-    Answered once. A late or second answer raises ApprovalAnswerError and changes nothing.
-    """
-
-    __slots__ = ()
 
     async def approve(
         self,
@@ -183,21 +177,15 @@ class QuestionAnswering:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionFields:
-    """A server asks during a call: `form` and `url` are for a person, `sampling` is for a model."""
-
-    kind: QuestionKind
-    params: JsonObject  # of the protocol's request. SECURITY: the server's word; never follow an address unasked
-    _answering: QuestionAnswering = field(repr=False, compare=False)
-
-
-class ServerQuestion(QuestionFields):
+class ServerQuestion:
     """A server asks during a call: `form` and `url` are for a person, `sampling` is for a model.
 
     Answered once. A late or second answer raises ApprovalAnswerError, one of the wrong kind InputError.
     """
 
-    __slots__ = ()
+    kind: QuestionKind
+    params: JsonObject  # of the protocol's request. SECURITY: the server's word; never follow an address unasked
+    _answering: QuestionAnswering = field(repr=False, compare=False)
 
     async def accept(self, content: JsonObject | None = None, *, by: str | None = None) -> None:
         """The person filled in the form, or agrees to open the address, which has no content."""
@@ -235,7 +223,7 @@ def call_event(event: CallEvent) -> ToolCallStarted | ToolCallEnded | Progress:
 
 
 def approval_fields(question: ApprovalQuestion, thread: RuntimeThread) -> dict[str, Any]:
-    """The members of `ApprovalFields` for a question."""
+    """The members of `ApprovalRequest` for a question."""
     request = question.request
     return {
         "request_id": request.request_id,
@@ -254,7 +242,7 @@ def approval_fields(question: ApprovalQuestion, thread: RuntimeThread) -> dict[s
 
 
 def question_fields(question: HostedQuestion, thread: RuntimeThread) -> dict[str, Any]:
-    """The members of `QuestionFields` for a question."""
+    """The members of `ServerQuestion` for a question."""
     return {"kind": question.kind, "params": question.params, "_answering": QuestionAnswering(thread, question)}
 
 
