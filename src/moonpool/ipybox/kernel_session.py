@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -45,21 +45,6 @@ class ExecutionError(Exception):
 
 
 Item: TypeAlias = "str | ApprovalRequest | ExecutionResult"
-
-
-@dataclass
-class _Text:
-    """What an execution printed, in order."""
-
-    pieces: list[str] = field(default_factory=list[str])
-    incomplete: bool = False  # its reader was slow
-
-    def hear(self, output: events.Output) -> None:
-        self.pieces.append(output.text)
-        self.incomplete = self.incomplete or bool(output.dropped_bytes)
-
-    def of(self, result: Result) -> str:
-        return result.stdout + result.stderr if self.incomplete else "".join(self.pieces)
 
 
 class KernelSession:
@@ -120,7 +105,8 @@ class KernelSession:
 
         Raises ExecutionError, TimeoutError, InputError.
         """
-        text, cancelled = _Text(), asyncio.Event()
+        pieces: list[str] = []
+        cancelled = asyncio.Event()
         stream = self._session.stream(code if code.strip() else "pass", timeout=timeout)  # ipybox takes no code, too
         self._running.add(cancelled)  # from here on `cancel` ends it
         try:
@@ -130,7 +116,7 @@ class KernelSession:
             while (event := await _next(stream, cancelled)) is not None:
                 match event:
                     case events.Output():
-                        text.hear(event)
+                        pieces.append(event.text)
                         yield event.text
                     case events.ApprovalRequest():
                         yield _request(event)
@@ -138,7 +124,7 @@ class KernelSession:
                         self._check(event, timeout)
                         if shown := shown_text(event):
                             yield shown
-                        yield await self._result(event, text)
+                        yield await self._result(event, "".join(pieces))
                     case _:
                         pass
         finally:
@@ -191,10 +177,13 @@ class KernelSession:
             raise TimeoutError(f"Code execution exceeded timeout{limit} (approval wait excluded){left}.")
         raise ExecutionError(f"{error.type}: {error.message}\n{result.stderr}")
 
-    async def _result(self, result: Result, text: _Text) -> ExecutionResult:
+    async def _result(self, result: Result, printed: str) -> ExecutionResult:
+        kept = result.stdout + result.stderr
+        if len(printed) != len(kept):  # its reader was slow, or it is too much for a result: head, file's name, tail
+            printed = kept
         pictures = [(one.mime, one.data) for one in result.displays]
         images = await asyncio.to_thread(save_pictures, self._images_dir, pictures) if pictures else []
-        return ExecutionResult(text=(text.of(result) + shown_text(result)).strip() or None, images=images)
+        return ExecutionResult(text=(printed + shown_text(result)).strip() or None, images=images)
 
 
 def _asking(require_escape: bool) -> str:
@@ -221,11 +210,8 @@ async def _next(stream: object, cancelled: asyncio.Event) -> object:
 
 
 def shown_text(result: Result) -> str:
-    """The values that the code showed, as text, the last expression's last."""
-    texts = [one.forms["text/plain"] for one in result.displays if "text/plain" in one.forms]
-    if result.text and (not texts or texts[-1] != result.text):
-        texts.append(result.text)
-    return "\n".join(texts)
+    """The value of the last expression. What the code displayed is among what it printed."""
+    return result.text
 
 
 def _request(event: events.ApprovalRequest) -> ApprovalRequest:
