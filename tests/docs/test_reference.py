@@ -16,7 +16,7 @@ import pytest
 import moonpool
 import moonpool_wire.messages as wire_messages
 from contract_rows.envelope_schema import ENVELOPE_SCHEMA, TOKENS_SCHEMA
-from docs.pages import DOCS, ROOT, read, rows, section
+from docs.pages import DOCS, ROOT, links, read, rows, section
 from moonpool.configuration.condition_entry import ConditionEntry
 from moonpool.configuration.policy_file import (
     BudgetEntry,
@@ -247,17 +247,35 @@ def test_every_key_of_a_policy_file_has_a_row(title: str, entry: Any) -> None:
     assert sorted(shown) == sorted(entry.__struct_encode_fields__)
 
 
+BUILD: Any = runpy.run_path(str(ROOT / "docs" / "build.py"))
+
+
 @pytest.mark.req("I-007")
-def test_what_is_made_of_other_texts_is_current_and_whole(tmp_path: Path) -> None:
-    build: Any = runpy.run_path(str(ROOT / "docs" / "build.py"))
-    page = build["api_page"]()
-    assert page == read("docs/reference/python-api.md"), "run: make docs"
-    assert "install(*packages: str)" in page
-    assert "allow(*domains: str, credential:" in page
-    build["write_texts"](tmp_path / "docs")
-    index, whole = ((tmp_path / "docs" / name).read_text(encoding="utf-8") for name in ("llms.txt", "llms-full.txt"))
-    for file in DOCS.rglob("*.md"):
-        if "decisions" not in file.parts:
-            path = file.relative_to(ROOT).as_posix()
-            assert f"({path})" in index
-            assert f"<!-- {path} -->\n{file.read_text(encoding='utf-8')}" in whole
+@every_row("name", BUILD["TEXTS"])
+def test_what_is_made_of_other_texts_is_current(name: str) -> None:
+    assert BUILD["TEXTS"][name]() == read(name), "run: make docs"
+
+
+def test_everything_in_the_reference_of_the_python_api_is_explained() -> None:
+    page = read("docs/reference/python-api.md")
+    assert [row for row in re.findall(r"^\| `.*$", page, re.MULTILINE) if row.endswith("|  |")] == []
+    in_signatures = " ".join(re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+    in_tables = " ".join(re.findall(r"^\| `\w+` \| `([^`]*)`", page, re.MULTILINE))
+    python = re.findall(
+        r"\w+", "Any Awaitable Callable Collection False Literal Mapping None Path PathLike Self Sequence True"
+    )
+    told = {*moonpool.__all__, *(name for name, _, _ in BUILD["aliases"]()), *python}
+    assert set(re.findall(r"\b[A-Z][A-Za-z]+\b", f"{in_signatures} {in_tables}")) - told == set()
+
+
+@pytest.mark.req("I-007")
+def test_models_find_every_page_from_where_the_index_lies() -> None:
+    index, whole = read("docs/llms.txt"), read("docs/llms-full.txt")
+    found = {(DOCS / link).resolve() for link in links(index)}
+    pages = {page for page in DOCS.rglob("*.md") if "decisions" not in page.parts}
+    assert found == pages | {ROOT / f"{name}.md" for name in ("README", "ARCHITECTURE", "THREAT_MODEL", "CHANGELOG")}
+    assert index.startswith("# Moonpool\n\n> ")
+    assert all(re.fullmatch(r"# .*|> .*|## .*|- \[[^\]]+\]\([^)]+\)(: .+)?|", line) for line in index.splitlines())
+    for page in (ROOT / "README.md", *pages):
+        path = page.relative_to(ROOT).as_posix()
+        assert f"<!-- {path} -->\n{page.read_text(encoding='utf-8')}" in whole
