@@ -59,7 +59,7 @@ async def shared_backend(settings: Settings, data: Path) -> AsyncGenerator[Sandb
         return
     if not _opened:
         folder = UNTIL_THE_END.enter_context(run_folder(data / "run"))
-        backend = make_backend(settings, folder, await limit_groups(UNTIL_THE_END, settings))
+        backend = make_backend(settings, folder, await limit_groups(UNTIL_THE_END, settings), data)
         UNTIL_THE_END.push_async_callback(backend.close)
         _opened.append(backend)
     view = SharedBackend(_opened[0])

@@ -265,6 +265,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
             loopback_address(self.metrics_listen, what="metrics_listen")
         self.network_bound  # noqa: B018  raises for what is no list of domains
+        if self.network_ca_file is not None:
+            from moonpool.network.roots import operators_roots  # noqa: PLC0415  seldom used
+
+            operators_roots(self.network_ca_file)
         if self.pool_low > self.pool_high > 0:
             raise ConfigError(f"pool_low is {self.pool_low}, but pool_high allows {self.pool_high}")
         if self.timeout_s > self.timeout_s_max:

@@ -327,7 +327,7 @@ class NetworkAccess:
         self._session.call(lambda hosted: hosted.allow(rules)).result()
 
     def deny(self, *domains: str) -> None:
-        """Allow these no longer; connections to them end."""
+        """Allow these no longer; connections to them end. See `moonpool.NetworkAccess.deny` for what is refused."""
         self._session.call(lambda hosted: hosted.deny(domains)).result()
 
 

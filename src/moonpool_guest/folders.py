@@ -20,11 +20,12 @@ from moonpool_wire.folder_names import (
     VENV_MARK,
     is_hidden,
     is_read_only,
+    is_unsearched,
 )
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY
 _MASK_FILE, _MASK_FOLDER = "hidden-file", "hidden-folder"
-_PACKAGES = "site-packages"
+_LOOKS_MAX = 5
 _SET_ID = stat.S_ISUID | stat.S_ISGID  # SECURITY: what is written through a mapping leaves these bits as they are
 
 
@@ -67,7 +68,7 @@ class _Guards:
         self._root = os.open(path, _FOLDER | os.O_CLOEXEC)
         self._count = self._entries = 0
         self._pinned: set[str] = set()
-        self._venvs: list[str] = []
+        self._hidden: set[str] = set()
 
     def set(self, fixed: "list[str]") -> None:
         try:
@@ -82,38 +83,55 @@ class _Guards:
                     if not below:
                         raise
                     self._hide(below.rstrip("/"), stat.S_IFDIR)  # else its owner could open it later
-                except (FileNotFoundError, NotADirectoryError):
-                    pass  # removed meanwhile
         finally:
             os.close(self._root)
 
     def _guard(self, below: str) -> "list[str]":
-        """Guard what is directly in a folder; the folders in it that are to be looked through."""
-        fd = self._open(below.rstrip("/") or ".", _FOLDER)
+        """Guard what is directly in a folder; the folders in it that are to be looked through.
+
+        SECURITY: a guarded name that is gone before its guard is set may be back at once, under this name or another
+        one: the whole folder is looked at again, and what never stands still is not attached.
+        """
+        for _ in range(_LOOKS_MAX):
+            entries = self._listed(below)
+            try:
+                return self._guard_each(below, entries)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+        raise OSError(f"guarded names in {self._path}/{below} come and go; end what changes them, then attach it")
+
+    def _listed(self, below: str) -> "list[tuple[str, int]]":
+        """Names in a folder with their modes: none if it was removed meanwhile, mode 0 for what was."""
+        try:
+            fd = self._open(below.rstrip("/") or ".", _FOLDER)
+        except (FileNotFoundError, NotADirectoryError):
+            return []
         try:
             with os.scandir(fd) as scan:
-                entries = [(entry.name, entry.stat(follow_symlinks=False).st_mode) for entry in scan]
+                return [(entry.name, _mode_of(entry)) for entry in scan]
         finally:
             os.close(fd)
+
+    def _guard_each(self, below: str, entries: "list[tuple[str, int]]") -> "list[str]":
+        """`_guard` for what was listed. Raises FileNotFoundError, NotADirectoryError when a guarded name is gone."""
+        if below and any(name == VENV_MARK for name, _ in entries):
+            self._fix(below.rstrip("/"))
+        found: list[str] = []
+        for name, mode in entries:
+            hidden, read_only = is_hidden(name), is_read_only(name)
+            if not mode and (hidden or read_only):
+                raise FileNotFoundError(below + name)
+            if hidden:
+                self._hide(below + name, mode)
+                continue
+            if (read_only and not stat.S_ISLNK(mode)) or (stat.S_ISREG(mode) and mode & _SET_ID):
+                self._fix(below + name)
+            if stat.S_ISDIR(mode) and not is_unsearched(name):
+                found.append(f"{below}{name}/")
         self._entries += len(entries)
         if self._entries > ENTRIES_MAX:
             raise OSError(f"{self._path} holds more than {ENTRIES_MAX:,} files; attach a smaller folder")
-        if below and any(name == VENV_MARK for name, _ in entries):
-            self._fix(below.rstrip("/"))
-            self._venvs.append(below)
-        found: list[str] = []
-        for name, mode in entries:
-            if is_hidden(name):
-                self._hide(below + name, mode)
-                continue
-            if (is_read_only(name) and not stat.S_ISLNK(mode)) or (stat.S_ISREG(mode) and mode & _SET_ID):
-                self._fix(below + name)
-            if stat.S_ISDIR(mode) and name != ".git" and not (name == _PACKAGES and self._is_in_venv(below)):
-                found.append(f"{below}{name}/")
         return found
-
-    def _is_in_venv(self, below: str) -> bool:
-        return any(below.startswith(venv) for venv in self._venvs)
 
     def _hide(self, path: str, mode: int) -> None:
         """SECURITY: what is above is pinned, or code would move it to where the next sandbox does not look."""
@@ -123,9 +141,12 @@ class _Guards:
                 return  # it leads nowhere from here
             path = target[len(self._path) + 1 :]
             mode = os.stat(target).st_mode
+        if path in self._hidden:
+            return
         self._pin_above(path)
         mask = _MASK_FOLDER if stat.S_ISDIR(mode) else _MASK_FILE
         self._mount(f"{self._masks}/{mask}", path)
+        self._hidden.add(path)
 
     def _fix(self, path: str) -> None:
         """Make what is there read-only, and let nobody put something else in its place."""
@@ -146,8 +167,8 @@ class _Guards:
     def _pin(self, path: str) -> None:
         """Let what is there not be moved or removed: it becomes a mount of itself."""
         if path not in self._pinned:
-            self._pinned.add(path)
             self._mount(None, path)
+            self._pinned.add(path)
 
     def _mount(self, source: "str | None", path: str) -> None:
         """Bind `source`, or itself, over a path. No link on it is followed."""
@@ -163,3 +184,10 @@ class _Guards:
 
     def _open(self, path: str, flags: int) -> int:
         return linux.open_beneath(self._root, os.fsencode(path), flags)
+
+
+def _mode_of(entry: "os.DirEntry[str]") -> int:
+    try:
+        return entry.stat(follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return 0

@@ -29,23 +29,35 @@ READ_ONLY: Final = (
 read another configuration, and with it commands.
 """
 
+PUBLIC: Final = ("cacert.pem", "roots.pem")
+"""Certificates of authorities, as packages bring them: not hidden, or code could not check a server's certificate."""
+
 VENV_MARK: Final = "pyvenv.cfg"
 """A folder that holds this file is a virtual environment: its programs run outside, too. Read-only as a whole."""
 
 ENTRIES_MAX: Final = 200_000
-"""Files and folders below an attached folder, without those in `.git` and in virtual environments."""
+"""Files and folders below an attached folder, without those in `.git`."""
 GUARDS_MAX: Final = 2_000
 """Names from these tables in one folder."""
 
 _HIDDEN = re.compile("|".join(map(translate, HIDDEN)), re.IGNORECASE)
 _READ_ONLY: Final = frozenset(READ_ONLY)
+_PUBLIC: Final = frozenset(PUBLIC)
 
 
 def is_hidden(name: str) -> bool:
-    """Whether what has this name is a credential."""
-    return _HIDDEN.match(name) is not None
+    """Whether what has this name is a credential.
+
+    SECURITY: by the name alone, wherever it is: code can make any place look like another for the next sandbox.
+    """
+    return _HIDDEN.match(name) is not None and name not in _PUBLIC
 
 
 def is_read_only(name: str) -> bool:
     """Whether programs of the user take commands from what has this name."""
     return name in _READ_ONLY
+
+
+def is_unsearched(name: str) -> bool:
+    """Whether no names are looked for in a folder of this name: a repository has too many, and is read-only."""
+    return name == ".git"

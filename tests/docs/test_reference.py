@@ -31,6 +31,7 @@ from moonpool.core.calls import ApprovalState, CallErrorType
 from moonpool.core.errors import MoonpoolError
 from moonpool.sandboxes import messages, seccomp
 from moonpool.sandboxes.cgroups import UNIT_LINES
+from moonpool.sandboxes.folder_copies import KEPT_MAX
 from moonpool.settings import Settings
 from moonpool_wire import folder_names, limits
 from tables import every_row
@@ -57,8 +58,13 @@ def test_every_setting_has_a_row_with_its_default() -> None:
 
 def test_every_guarded_name_is_listed() -> None:
     shown = set(re.findall(r"`([^`]+)`", section(read("docs/how-to/folders.md"), "What code cannot touch")))
-    guarded = {*folder_names.HIDDEN, *folder_names.READ_ONLY, folder_names.VENV_MARK}
+    guarded = {*folder_names.HIDDEN, *folder_names.READ_ONLY, *folder_names.PUBLIC, folder_names.VENV_MARK}
     assert guarded <= shown
+
+
+def test_it_is_said_how_many_copies_of_folders_are_kept() -> None:
+    assert f"The last {KEPT_MAX} are kept" in section(read("docs/how-to/folders.md"), "Copies")
+    assert f"| {KEPT_MAX} | `sandboxes.folder_copies.KEPT_MAX`;" in read("docs/reference/limits.md")
 
 
 def _all_errors() -> Iterator[type[MoonpoolError]]:

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
 PUBLIC = "93.184.215.14"
+SERVER_HELLO = bytes.fromhex("160303002a 02000026 0303") + b"r" * 32 + bytes.fromhex("00 1301 00")
+"""What a TLS server answers, as far as the host reads it."""
 
 
 @dataclass
@@ -73,6 +75,7 @@ class Proxied:
     """A running proxy and what it put on record."""
 
     network: SessionNetwork
+    proxy: NetworkProxy
     port: int
     records: list[Connection]
 
@@ -126,15 +129,15 @@ async def proxied(internet: Internet, *domains: str, limits: NetworkLimits | Non
             listener.setblocking(False)
             proxy = NetworkProxy(network, listener)
             try:
-                yield Proxied(network, listener.getsockname()[1], records)
+                yield Proxied(network, proxy, listener.getsockname()[1], records)
             finally:
                 await proxy.close()
 
 
 async def echo(reader: StreamReader, writer: StreamWriter) -> None:
-    """Answers every byte with itself."""
+    """Answers every byte with itself, and TLS with a ServerHello first."""
     while piece := await reader.read(65536):
-        writer.write(piece)
+        writer.write(SERVER_HELLO + piece if piece.startswith(b"\x16\x03") else piece)
         await writer.drain()
 
 

@@ -23,6 +23,7 @@ from moonpool.network.connections import Outcome, RefusedError
 from moonpool.network.roots import trusted_roots
 from moonpool.network.rules import HeaderCredential
 from moonpool.network.session_ca import CONTEXTS_MAX, SessionAuthority
+from moonpool.network.session_network import ForwardSpec
 from moonpool.network.session_trust import SessionTrust
 from moonpool.redaction.redactor import Redactor
 from moonpool.sandboxes.base import TRUST_VARIABLES
@@ -89,7 +90,7 @@ Authorization: Bearer in a trailer
     assert ["authorization", "[REDACTED:CREDENTIAL]"] in told["headers"]
     assert SECRET not in answer
     (done,) = host.done
-    assert (done.requests, done.redactions, done.outcome) == (1, 1, Outcome.DONE)
+    assert (done.requests, done.outcome) == (1, Outcome.DONE)
     (meter,) = host.meters
     assert meter.requests == 1
     assert meter.bytes_up > len(request)
@@ -172,7 +173,6 @@ async def test_the_credential_is_taken_out_of_answers_in_every_form(context: ssl
     assert SECRET not in text
     assert SECRET.encode().hex() not in text
     assert text.count("[REDACTED:CREDENTIAL") == len(forms) + 2
-    assert host.done[0].redactions == len(forms) + 2
 
 
 PARTS = {
@@ -217,7 +217,16 @@ async def test_what_is_searched_for_is_prepared_once_for_many_connections(
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with aborting(writer):
-            ended.append(await trust.forward((reader, writer), b"", (HOST, 443), CREDENTIAL, to(server), Counted()))
+            spec = ForwardSpec(
+                client=(reader, writer),
+                first=b"",
+                host=HOST,
+                port=443,
+                credential=CREDENTIAL,
+                connect=to(server),
+                meter=Counted(),
+            )
+            ended.append(await trust.forward(spec))
 
     async with running(echo, context) as server:
         listener = await asyncio.start_server(serve, "127.0.0.1", 0)
@@ -370,10 +379,10 @@ async def test_the_server_must_prove_who_it_is(context: ssl.SSLContext, tmp_path
         assert f"the certificate of {HOST} cannot be verified: {reason}" in answer
         assert ("MOONPOOL_NETWORK_CA_FILE" in answer) is ("issuer" in reason)
 
-    async def refusing(host: str, port: int) -> Any:
+    async def refusing() -> Any:
         raise RefusedError(403, Outcome.ADDRESS_REFUSED, "10.0.0.1 is a private address")
 
-    async def closed(host: str, port: int) -> Any:
+    async def closed() -> Any:
         raise ConnectionRefusedError(111, "Connection refused")
 
     for connect, text, outcome in (

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 from moonpool.network.connections import Outcome, RefusedError
-from moonpool.network.destinations import Destinations, Resolver, is_public
+from moonpool.network.destinations import Destinations, is_public
+from moonpool.network.resolving import Resolver
 from tables import every_row
 
 if TYPE_CHECKING:
@@ -76,6 +78,20 @@ async def test_of_mixed_addresses_only_the_public_ones_are_dialled() -> None:
     assert net.dialled == ["93.184.215.14"]
 
 
+async def test_an_address_that_does_not_answer_leaves_time_for_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Silent(Net):
+        async def dial(self, address: str, _port: int) -> tuple[StreamReader, StreamWriter]:
+            self.dialled.append(address)
+            if len(self.dialled) == 1:
+                await asyncio.Event().wait()
+            raise ConnectionRefusedError
+
+    monkeypatch.setattr("moonpool.network.destinations._ADDRESS_S", 0.01)
+    net = Silent(["2606:4700::1111", "93.184.215.14"])
+    assert (await _refused(net)).text == "example.com cannot be reached on port 443"
+    assert net.dialled == ["2606:4700::1111", "93.184.215.14"]
+
+
 async def test_an_index_may_be_private_but_no_metadata_service() -> None:
     for address in ("10.1.2.3", "127.0.0.1", "fd00::1"):
         net = Net([address])
@@ -107,8 +123,6 @@ async def test_an_address_of_this_machine_is_refused_though_it_is_public(monkeyp
 
 
 async def test_names_that_are_never_answered_take_a_bounded_number_of_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    import threading
-
     release, asked = threading.Event(), threading.Semaphore(0)
 
     def slow(*_: object, **__: object) -> list[object]:
@@ -129,3 +143,27 @@ async def test_names_that_are_never_answered_take_a_bounded_number_of_threads(mo
         await resolver("example.com", 443)
     release.set()
     assert await waiting[1] == ["93.184.215.14"]
+
+
+async def test_names_of_one_session_leave_threads_to_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    release = threading.Event()
+    asked: list[str] = []
+
+    def slow(host: str, *_: object, **__: object) -> list[object]:
+        asked.append(host)
+        if host == "slow.example":
+            release.wait(30)
+        return [(2, 1, 6, "", ("93.184.215.14", 443))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    shared = Destinations()
+    one, other = (shared.for_session().resolve for _ in range(2))
+    waiting = [asyncio.ensure_future(one("slow.example", 443)) for _ in range(40)]
+    await asyncio.sleep(0)
+    waiting[0].cancel()  # whoever asked has gone, the thread has not
+    assert await other("example.com", 443) == ["93.184.215.14"]
+    assert (asked.count("slow.example"), asked.count("example.com")) == (8, 1)
+    release.set()
+    await asyncio.gather(*waiting, return_exceptions=True)
+    assert [one.result() for one in waiting[1:]] == [["93.184.215.14"]] * 39
+    assert asked.count("slow.example") == 40

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 
 from moonpool.core.errors import ConfigError
+from moonpool.network.roots import trusted_roots, upstream_context
 from moonpool.network.rules import (
     DOMAINS_MAX,
     HeaderCredential,
@@ -18,7 +20,11 @@ from moonpool.network.rules import (
     parse_domain,
 )
 from moonpool.settings import Settings
+from network.tls_hosts import signer
 from tables import every_row
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @every_row(
@@ -112,6 +118,22 @@ def test_what_another_domain_still_allows_is_not_denied_in_silence() -> None:
             rules.denying([name])
     assert list(map(str, rules.denying(["*.example.com"]).domains)) == ["a.example.com:8443", "example.org:443"]
     assert len(rules.denying(["a.example.com:8443"]).domains) == 2
+    narrower = rules.allowing(map(parse_domain, ("a.example.com", "b.example.com", "*.c.example.com:443")))
+    names = r"a\.example\.com, b\.example\.com, \*\.c\.example\.com:443"
+    with pytest.raises(
+        NetworkRuleError, match=rf"^\*\.example\.com would still be allowed by {names}; deny that, too$"
+    ):
+        narrower.denying(["*.example.com"])
+
+
+def test_what_is_not_allowed_cannot_be_denied() -> None:
+    rules = NetworkRules().allowing(map(parse_domain, ("example.com", "*.example.org")))
+    for name in ("exmaple.com", "example.com:8443", "example.org"):
+        told = f"{name} is not among the allowed domains: example.com, *.example.org"
+        with pytest.raises(NetworkRuleError, match=f"^{re.escape(told)}$"):
+            rules.denying(["example.com", name])
+    with pytest.raises(NetworkRuleError, match="none is"):
+        NetworkRules().denying(["example.com"])
 
 
 def test_the_rule_with_a_credential_comes_before_the_same_without() -> None:
@@ -137,6 +159,8 @@ def test_the_rule_with_a_credential_comes_before_the_same_without() -> None:
         ("A", "v" * 9000),
         ("A", "shorter"),
         ("A", "Bearer shorter"),
+        *((name, "value-of-it") for name in ("Host", "content-length", "TRANSFER-ENCODING", "Connection", "Upgrade")),
+        ("Accept-Encoding", "value-of-it"),
     ],
 )
 def test_a_credential_that_no_header_can_hold_is_refused(header: str, value: str) -> None:
@@ -162,6 +186,32 @@ def test_one_host_has_one_form() -> None:
     assert host_name("example.com..") is None
     assert address_literal("[0:0::1]") == "::1"
     assert address_literal("127.1") is None
+
+
+def test_the_operators_certificate_authorities_are_read_with_the_settings(tmp_path: Path) -> None:
+    roots = tmp_path / "roots.pem"
+    roots.write_bytes("# Főtanúsítvány\n".encode() + signer().roots)
+    assert Settings.load({}, network_ca_file=roots).network_ca_file == roots
+    assert signer().roots in trusted_roots(roots)
+    upstream_context(trusted_roots(roots))
+    wrong = {"empty": b"", "text": b"hello", "half": signer().roots[:100], "bytes": b"\xff\xfe"}
+    for name, content in wrong.items():
+        (tmp_path / name).write_bytes(content)
+    for name in (*wrong, "missing"):
+        with pytest.raises(ConfigError, match=rf"MOONPOOL_NETWORK_CA_FILE: .*{name}: .*certificates in PEM form"):
+            Settings.load({}, network_ca_file=tmp_path / name)
+
+
+def test_this_machines_certificate_authorities_may_have_comments_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    roots = tmp_path / "roots.pem"
+    monkeypatch.setenv("SSL_CERT_FILE", str(roots))
+    roots.write_bytes("# Főtanúsítvány\n".encode() + signer().roots)
+    upstream_context(trusted_roots())
+    roots.write_bytes(b"")
+    with pytest.raises(ConfigError, match=r"roots\.pem: no certificate authorities can be read: it is empty"):
+        trusted_roots()
 
 
 def test_the_operators_bound_is_a_list_or_any_or_none() -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ssl
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moonpool.network.sni import HELLO_BYTES_MAX, ServerNameCheck, ServerNameError
+from moonpool.network.sni import HELLO_BYTES_MAX, ServerAnswerError, ServerNameCheck, ServerNameError
 from tables import every_row
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 HOST = "api.example.com"
 CCS = b"\x14\x03\x03\0\x01\x01"
@@ -50,9 +54,22 @@ def cut(message: bytes, size: int) -> bytes:
     return b"".join(record(message[at : at + size]) for at in range(0, len(message), size))
 
 
-def feed(check: ServerNameCheck, data: bytes, step: int, passed: bytearray) -> None:
-    for at in range(0, len(data), step):
-        passed += check.feed(data[at : at + step])
+def server_hello(random: bytes = bytes(32), more: bytes = b"") -> bytes:
+    """A ServerHello message, and what comes with it in the same record."""
+    body = b"\x03\x03" + random + b"\0\x13\x01\0"
+    return b"\x02" + len(body).to_bytes(3, "big") + body + more
+
+
+SERVED = record(server_hello())
+RETRY = record(server_hello(bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")))
+
+
+def feed(check: ServerNameCheck, sent: Sequence[bytes], step: int, passed: bytearray) -> None:
+    """What the client sends, and each second one the server, some bytes at a time."""
+    for turn, data in enumerate(sent):
+        for at in range(0, len(data), step):
+            piece = data[at : at + step]
+            passed += check.answered(piece) if turn % 2 else check.feed(piece)
 
 
 GOOD = hello(sni(HOST.encode()))
@@ -85,39 +102,119 @@ GOOD = hello(sni(HOST.encode()))
         pytest.param(b"GET / HTTP/1.1\r\n", "only TLS can pass", id="plain HTTP"),
         pytest.param(b"SSH-2.0-x\r\n", "only TLS can pass", id="SSH"),
         pytest.param(b"\x80\x2e\x01\0\x02", "only TLS can pass", id="SSL 2"),
-        pytest.param(
-            record(GOOD) + CCS + client_hello("evil.com"), "TLS for evil.com", id="second hello, another name"
-        ),
-        pytest.param(record(GOOD) + CCS + cut(hello(sni(b"evil.com")), 9), "TLS for evil", id="the same in fragments"),
     ],
 )
 def test_a_tunnel_whose_server_name_is_not_its_host_is_refused(data: bytes, told: str) -> None:
     for step in (1, len(data)):  # at once, and byte by byte
         passed = bytearray()
         with pytest.raises(ServerNameError, match=told):
-            feed(ServerNameCheck(HOST), data, step, passed)
-        assert bytes(passed) in {b"", record(GOOD), record(GOOD) + CCS}
+            feed(ServerNameCheck(HOST), [data], step, passed)
+        assert bytes(passed) == b""
+
+
+EVIL = hello(sni(b"evil.com"))
+HUGE = b"\x01" + (131_396).to_bytes(3, "big") + b"\x03\x03" + bytes(131_394)
+OTHER_VERSION = EVIL[:4] + b"\x04\x03" + EVIL[6:]
 
 
 @every_row(
-    "data",
+    ("answer", "second", "told"),
     [
-        pytest.param(client_hello() + CCS + ENCRYPTED + b"anything", id="TLS 1.3"),
-        pytest.param(client_hello() + b"what no server reads", id="no TLS behind it"),
-        pytest.param(client_hello("API.Example.COM") + ENCRYPTED, id="capital letters"),
-        pytest.param(client_hello(version=ssl.TLSVersion.TLSv1_2) + record(b"\x10\0\0\x01x") + CCS, id="TLS 1.2"),
-        pytest.param(client_hello() + CCS + client_hello() + CCS + ENCRYPTED, id="a second hello for the host"),
-        pytest.param(record(GOOD) + CCS + record(b"\x01\x99" + bytes(38)) + ENCRYPTED, id="resumed TLS 1.2"),
-        pytest.param(cut(GOOD, 7) + record(b"\x02\x28", 21), id="fragments, and an alert"),
-        pytest.param(record(hello((0xFE0D, b"grease"), sni(HOST.encode()))) + ENCRYPTED, id="ECH for the host"),
+        pytest.param(RETRY, client_hello("evil.com"), "TLS for evil.com", id="another name"),
+        pytest.param(RETRY, cut(EVIL, 9), "TLS for evil", id="another name in fragments"),
+        pytest.param(RETRY, cut(HUGE, 16_384), f"more than {HELLO_BYTES_MAX}", id="a length that is not below 64 KiB"),
+        pytest.param(RETRY, record(OTHER_VERSION), "TLS for evil", id="an unknown version"),
+        pytest.param(RETRY, record(b"\x14" + bytes(40)), "no TLS ClientHello", id="another message"),
+        pytest.param(RETRY, ENCRYPTED, "no TLS handshake", id="encrypted data"),
+        pytest.param(RETRY, b"GET / HTTP/1.1\r\n", "only TLS can pass", id="plain HTTP"),
+        pytest.param(cut(RETRY[5:], 7), record(EVIL), "TLS for evil", id="asked for in fragments"),
+        pytest.param(RETRY + CCS, record(EVIL), "TLS for evil", id="a change of keys by the server"),
+        pytest.param(record(b"\x01\x70", 21) + RETRY, record(EVIL), "TLS for evil", id="asked for behind a warning"),
+        pytest.param(record(b"\0\0\0\0"), record(EVIL), "TLS for evil", id="asked for in another way"),
+        pytest.param(record(b"\x02\0\0\0"), record(EVIL), "TLS for evil", id="a ServerHello without a random"),
+        pytest.param(b"", bytes(HELLO_BYTES_MAX + 1), "before the server answered", id="not waited for the answer"),
+        pytest.param(RETRY[:-1], record(EVIL) * 500, "before the server answered", id="not waited for its end"),
     ],
 )
-def test_a_tunnel_to_its_host_passes_unchanged(data: bytes) -> None:
-    for step in (1, 3, len(data)):
+def test_a_second_hello_that_the_server_asks_for_must_name_the_host(answer: bytes, second: bytes, told: str) -> None:
+    for step in (1, 7, 20_000):
+        passed = bytearray()
+        with pytest.raises(ServerNameError, match=told):
+            feed(ServerNameCheck(HOST), [record(GOOD), answer, CCS + second], step, passed)
+        assert bytes(passed) in {record(GOOD), record(GOOD) + CCS}
+
+
+def test_what_is_sent_at_once_with_the_first_hello_is_compared_when_the_server_asks_for_it() -> None:
+    passed = bytearray()
+    with pytest.raises(ServerNameError, match=r"TLS for evil\.com"):
+        feed(ServerNameCheck(HOST), [record(GOOD) + CCS + record(EVIL), RETRY], 20_000, passed)
+    assert bytes(passed) == record(GOOD)
+
+
+def test_a_third_hello_is_compared_too() -> None:
+    passed = bytearray()
+    sent = [record(GOOD), RETRY + CCS, CCS + record(GOOD), CCS + RETRY, record(EVIL)]
+    with pytest.raises(ServerNameError, match=r"TLS for evil\.com"):
+        feed(ServerNameCheck(HOST), sent, 20_000, passed)
+    assert bytes(passed) == record(GOOD) + CCS + record(GOOD)
+
+
+@every_row(
+    "answer",
+    [
+        pytest.param(b"HTTP/1.1 400 Bad Request\r\n", id="plain HTTP"),
+        pytest.param(ENCRYPTED, id="encrypted data"),
+        pytest.param(record(b"\x02\0\xff\xff" + bytes(16_000)) * 2, id="a ServerHello without an end"),
+        pytest.param(RETRY + CCS * 50_000, id="no wait for the second hello"),
+    ],
+)
+def test_a_server_that_does_not_speak_tls_ends_the_tunnel(answer: bytes) -> None:
+    with pytest.raises(ServerAnswerError):
+        feed(ServerNameCheck(HOST), [record(GOOD), answer], 20_000, bytearray())
+
+
+FINISHED_1_2 = record(b"\x01\x99" + bytes(38))  # encrypted, and by chance it begins as a ClientHello does
+
+
+@every_row(
+    ("hello", "more"),
+    [
+        pytest.param(client_hello(), [SERVED, CCS + ENCRYPTED + b"anything"], id="TLS 1.3"),
+        pytest.param(client_hello("API.Example.COM"), [SERVED, ENCRYPTED], id="capital letters"),
+        pytest.param(
+            client_hello(version=ssl.TLSVersion.TLSv1_2),
+            [record(server_hello(more=b"\x0b" + bytes(300))), record(b"\x10\0\0\x01x") + CCS],
+            id="TLS 1.2",
+        ),
+        pytest.param(
+            client_hello(),
+            [RETRY + CCS, CCS + client_hello(), SERVED, CCS + ENCRYPTED],
+            id="a second hello for the host",
+        ),
+        pytest.param(record(GOOD), [SERVED + CCS, CCS + FINISHED_1_2 + ENCRYPTED], id="resumed TLS 1.2"),
+        pytest.param(record(GOOD), [cut(SERVED[5:], 7), ENCRYPTED], id="the answer in fragments"),
+        pytest.param(cut(GOOD, 7), [RETRY, record(b"\x02\x28", 21)], id="fragments, and an alert"),
+        pytest.param(
+            record(hello((0xFE0D, b"grease"), sni(HOST.encode()))), [SERVED, ENCRYPTED], id="ECH for the host"
+        ),
+    ],
+)
+def test_a_tunnel_to_its_host_passes_unchanged(hello: bytes, more: Sequence[bytes]) -> None:
+    sent = [hello, *more]
+    for step in (1, 3, 100_000):
         check, passed = ServerNameCheck(HOST), bytearray()
-        feed(check, data, step, passed)
-        assert passed == data
+        feed(check, sent, step, passed)
+        assert passed == b"".join(sent[::2])
         assert check.admitted
+
+
+def test_what_came_too_soon_passes_once_the_server_has_answered() -> None:
+    check = ServerNameCheck(HOST)
+    assert check.feed(record(GOOD) + CCS) == record(GOOD)
+    assert check.feed(ENCRYPTED) == b""
+    assert check.answered(SERVED[:20]) == b""
+    assert check.answered(SERVED[20:]) == CCS + ENCRYPTED
+    assert check.feed(b"all") == b"all"
 
 
 @given(st.binary(max_size=200), st.integers(0, len(record(GOOD))), st.integers(0, 40), st.data())

@@ -20,14 +20,16 @@ from cryptography.x509.oid import NameOID
 
 from moonpool.network.rules import HeaderCredential
 from moonpool.network.session_ca import SessionAuthority
-from moonpool.network.tls_termination import Connect, Forwarded, forward_with_credential
+from moonpool.network.session_network import ForwardSpec
+from moonpool.network.tls_termination import forward_with_credential
 from moonpool.redaction.redactor import Redactor
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
     from pathlib import Path
 
-    from moonpool.network.connections import RefusedError
+    from moonpool.network.code_client import Dialled
+    from moonpool.network.connections import Outcome, RefusedError
 
 HOST: Final = "api.example.com"
 SECRET: Final = "canary-0f3e9d/+token"
@@ -228,13 +230,21 @@ class Counted:
         self.refusals.append(refusal.text)
 
 
+@dataclass(frozen=True)
+class Done:
+    """What one connection came to."""
+
+    requests: int
+    outcome: Outcome
+
+
 @dataclass
 class Host:
     """Where a client in the sandbox arrives."""
 
     authority: SessionAuthority
     port: int = 0
-    done: list[Forwarded] = field(default_factory=list[Forwarded])
+    done: list[Done] = field(default_factory=list["Done"])
     meters: list[Counted] = field(default_factory=list[Counted])
 
     def trust(self) -> ssl.SSLContext:
@@ -263,7 +273,7 @@ class Host:
 
 @asynccontextmanager
 async def hosted(
-    connect: Connect,
+    connect: Callable[[], Awaitable[Dialled]],
     *,
     port: int = 443,
     credential: HeaderCredential = CREDENTIAL,
@@ -276,18 +286,17 @@ async def hosted(
         tasks.add(asyncio.current_task())
         host.meters.append(meter := Counted())
         with aborting(writer):
-            done = await forward_with_credential(
-                reader,
-                writer,
-                HOST,
-                port,
-                credential,
-                host.authority,
-                connect,
-                redaction=Redactor.of_values,
+            spec = ForwardSpec(
+                client=(reader, writer),
+                first=b"",
+                host=HOST,
+                port=port,
+                credential=credential,
+                connect=connect,
                 meter=meter,
             )
-            host.done.append(done)
+            outcome = await forward_with_credential(spec, host.authority, Redactor.of_values)
+            host.done.append(Done(meter.requests, outcome))
 
     listener = await asyncio.start_server(serve, "127.0.0.1", 0)
     host.port = listener.sockets[0].getsockname()[1]
@@ -297,9 +306,8 @@ async def hosted(
         await _end(listener, tasks)
 
 
-def to(server: Server) -> Connect:
-    async def connect(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        assert host == HOST
+def to(server: Server) -> Callable[[], Awaitable[Dialled]]:
+    async def connect() -> Dialled:
         return await asyncio.open_connection("127.0.0.1", server.port)
 
     return connect

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from apps import open_app
+from moonpool.core.errors import ConfigError
 from moonpool.engine.code_request import CodeRequest
 from moonpool.engine.packages.model import PackageError
 from moonpool.network.rules import NetworkRules, parse_domain
@@ -237,6 +238,21 @@ async def test_the_password_of_an_index_is_added_by_the_host(tmp_path: Path) -> 
                 await session.install("small>1")
             assert "cret" not in str(caught.value)
             await session.close()
+
+
+async def test_an_index_whose_password_cannot_be_added_is_refused_with_the_reason(tmp_path: Path) -> None:
+    for address, told in (
+        ("https://user:se%3Acret@10.0.0.5/simple", "the package index at 10.0.0.5 needs a host name"),
+        ("https://user:se%3Acret@[fd00::1]:8443/", "the package index at fd00::1 needs a host name"),
+        ("https://u:1@index.example/", "user and password of the package index index.example cannot be used: .* short"),
+        ("https://user:se%3Acret@/simple", "names no host"),
+    ):
+        async with open_app(packages="any", package_index=address) as app:
+            session = app.runtime.session(app.caller_grant)
+            with pytest.raises(ConfigError, match=told) as caught:
+                await session.install("small")
+            await session.close()
+        assert "cret" not in str(caught.value)
 
 
 async def test_a_session_may_not_install_unless_somebody_allowed_it() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,10 @@ import pytest
 
 import moonpool
 from apps import DATA, fixture_server
+from moonpool.sandboxes import folder_copies, folder_trees
 from moonpool.sandboxes.folder_copies import FolderCopies, IdMapProbe
+from moonpool.sandboxes.folder_trees import opened
+from moonpool.sandboxes.host_folders import HostFolder
 
 if TYPE_CHECKING:
     from moonpool.sandboxes.host_folders import FolderNews
@@ -132,6 +136,57 @@ async def test_a_folder_that_is_moved_away_is_said_and_comes_back(folder: Path) 
         away.rename(folder)
         assert (await s.run("open('a').read()")).data == "1"
     assert names(folder) == ["a"]
+
+
+async def test_work_that_cannot_be_carried_at_the_end_is_kept_and_named(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_trees, "ENTRIES_MAX", 20)
+    async with moonpool.session(workspace=folder) as s:
+        ran = await s.run(
+            "import os\nopen('report.txt', 'w').write('an hour of work')\n"
+            "for number in range(20): os.mkdir(str(number))\nos._exit(3)"
+        )
+    assert ran.error is not None
+    assert "more than 20 files" in ran.error.message
+    found = re.search(r"the sandbox's version is kept in (\S+);", ran.error.message)
+    assert found is not None, ran.error.message
+    kept = Path(found[1])
+    assert kept.parent == DATA / "private/folders"
+    assert read(kept / "0/report.txt") == "an hour of work"
+    closed = [(path.stat().st_uid, path.stat().st_mode & 0o777) for path in (kept, kept.parent)]
+    assert (closed, copies()) == ([(0, 0o700)] * 2, [])
+
+
+def ended(folder: Path, kept: Path, name: str, *, writable: bool = True) -> str:
+    """What is told of copies whose folder was moved away before the end."""
+    made = FolderCopies(folder.parent / "copies" / name, 100_000, IdMapProbe(), kept)
+    with opened(os.open(folder, os.O_PATH)) as fd:
+        made.add(HostFolder(folder, writable=writable), fd)
+    folder.rename(folder.parent / "away")
+    news = made.end()
+    (folder.parent / "away").rename(folder)
+    return news.failure
+
+
+def test_only_the_last_copies_are_kept_and_none_of_what_code_may_not_write(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_copies, "KEPT_MAX", 2)
+    kept = folder.parent / "kept"
+    assert "kept" not in ended(folder, kept, "import", writable=False)
+    for name in ("1", "2", "3"):
+        assert str(kept / name) in ended(folder, kept, name)
+    assert (len(names(kept)), "3" in names(kept), names(folder.parent / "copies")) == (2, True, [])
+    kept.chmod(0o777)
+    assert str(kept) in ended(folder, kept, "4")
+    assert kept.stat().st_mode & 0o777 == 0o700
+
+
+def test_copies_that_cannot_be_kept_are_removed_and_it_is_said(folder: Path) -> None:
+    (folder.parent / "kept").touch()
+    assert "the sandbox's version could not be kept" in ended(folder, folder.parent / "kept", "1")
+    assert names(folder.parent / "copies") == []
 
 
 async def test_an_interrupt_while_the_folder_is_copied_runs_no_code(

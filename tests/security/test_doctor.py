@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from apps import DATA
 from moonpool.bootstrap import assemble_backend
 from moonpool.cli.doctor import packages_report, print_report
+from moonpool.doctor import service
 from moonpool.doctor.diagnosis import DoctorReport, ProbeOutcome, ProbeStatus
 from moonpool.doctor.probes import credentials
 from moonpool.doctor.probes.catalogue import CATALOGUE, QUICK
+from moonpool.doctor.probes.folders import FOLDERS
 from moonpool.doctor.probes.record import Finding, HostProbe, UnavailableError
 from moonpool.doctor.service import run_doctor
 from moonpool.redaction.redactor import Redactor
 from moonpool.sandboxes import cgroups, seccomp
+from moonpool.sandboxes.base import SandboxStartError
 from moonpool.sandboxes.fake import FakeBackend
+from moonpool.sandboxes.folder_binding import ATTACHING
+from moonpool.sandboxes.host_folders import FolderError
 from moonpool.settings import Settings
 from packages.fake_index import Index
 from sandboxes.images import readable_folder
@@ -29,6 +35,7 @@ from security.weakening import got_through, probes_named
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from moonpool.core.errors import MoonpoolError
     from moonpool.doctor.probes.record import Stage
     from moonpool.sandboxes.fake import FakeGuest
 
@@ -143,6 +150,27 @@ async def test_a_feature_that_this_machine_does_not_have_is_advice_and_breaks_no
     assert [one.status for one in found.outcomes] == [ProbeStatus.PASSED, ProbeStatus.ABSENT]
     assert found.ok
     assert found.advice[0] == "no folder can be attached here: run it as somebody else"
+
+
+@pytest.mark.anyio
+async def test_only_what_is_about_folders_says_that_none_can_be_attached() -> None:
+    found: dict[str, ProbeStatus] = {}
+    for error in (
+        FolderError("it cannot be mapped"),
+        SandboxStartError(step=ATTACHING, reason="Read-only file system"),
+        SandboxStartError(step="descriptors", reason="Too many open files"),
+        SandboxStartError(step="folder", reason="No space left on device"),  # Moonpool's own
+    ):
+
+        class Broken:
+            async def open_sandbox(self, error: MoonpoolError = error, **_: object) -> None:
+                raise error
+
+        (probe,) = FOLDERS
+        assert isinstance(probe, HostProbe)
+        played = await service._judged(probe, functools.partial(probe.play, cast("Stage", Broken())))
+        found[played.detail] = played.status
+    assert list(found.values()) == [ProbeStatus.ABSENT] * 2 + [ProbeStatus.ERROR] * 2
 
 
 @pytest.mark.anyio

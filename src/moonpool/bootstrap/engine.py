@@ -105,7 +105,7 @@ async def open_engine(
     async with AsyncExitStack() as stack:
         if backend is None:
             folder = stack.enter_context(run_folder(data / "run"))
-            backend = make_backend(settings, folder, await limit_groups(stack, settings))
+            backend = make_backend(settings, folder, await limit_groups(stack, settings), data)
             stack.push_async_callback(_close_backend, backend)
         if missing := backend.missing_features():
             raise HostUnfitError(tuple(missing))

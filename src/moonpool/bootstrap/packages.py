@@ -18,7 +18,14 @@ from moonpool.engine.packages.specifiers import AllowedPackages
 from moonpool.engine.packages.store import Resolutions, WheelStore
 from moonpool.environments.package_index import public_index, read_pip_settings, uv_variables
 from moonpool.environments.package_tools import UV, package_tools
-from moonpool.network.rules import HeaderCredential, NetworkRuleError, NetworkRules, index_rule, parse_domain
+from moonpool.network.rules import (
+    HeaderCredential,
+    NetworkRuleError,
+    NetworkRules,
+    address_literal,
+    index_rule,
+    parse_domain,
+)
 from moonpool.sandboxes.base import SandboxLimits, SandboxSpec
 from moonpool.sandboxes.plan import covers
 from moonpool.store.paths import package_resolutions_dir, packages_dir
@@ -143,10 +150,16 @@ class _IndexPlace:
         try:
             host, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
             rule = index_rule(host, port)
-            if parts.username is not None:
-                rule = replace(rule, credential=_basic(unquote(parts.username), unquote(parts.password or "")))
         except (ValueError, NetworkRuleError):
             raise ConfigError("the address of the package index cannot be used: it names no host") from None
+        if parts.username is not None:
+            if address_literal(host):  # TLS has no server name for one, and the host stands in for names only
+                raise ConfigError(f"the package index at {host} needs a host name, because it has a user and password")
+            try:
+                credential = _basic(unquote(parts.username), unquote(parts.password or ""))
+            except NetworkRuleError as error:
+                raise ConfigError(f"user and password of the package index {host} cannot be used: {error}") from None
+            rule = replace(rule, credential=credential)
         self.domains.append(rule)
         return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))
 

@@ -55,7 +55,7 @@ async def replay_run(
     settings = _settings_of_then(settings, header)
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(run_folder(data / "run"))
-        backend = make_backend(settings, folder, await limit_groups(stack, settings))
+        backend = make_backend(settings, folder, await limit_groups(stack, settings), data)
         if missing := backend.missing_features():
             raise HostUnfitError(tuple(missing))
         stack.push_async_callback(backend.close)

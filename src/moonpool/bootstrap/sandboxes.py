@@ -21,19 +21,17 @@ from moonpool.sandboxes.plan import covers
 from moonpool.sandboxes.pool_limits import PoolLimits
 from moonpool.sandboxes.zygote import ZygoteBackend
 from moonpool.sandboxes.zygote_family import ZygotePolicy
+from moonpool.store.paths import kept_folders_dir
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Mapping, Sequence
     from pathlib import Path
 
     from moonpool.environments.base import Environment, ProgressSink
     from moonpool.sandboxes.base import SandboxBackend
     from moonpool.settings import Settings
 
-BACKENDS: dict[str, Callable[[Path, LimitGroups], SandboxBackend]] = {
-    "zygote": ZygoteBackend,
-    "bubblewrap": BubblewrapBackend,
-}
+BACKENDS = (ZygoteBackend.name, BubblewrapBackend.name)
 
 
 @asynccontextmanager
@@ -48,7 +46,7 @@ async def assemble_backend(
     async with AsyncExitStack() as stack:
         folder = stack.enter_context(run_folder(data / "run"))
         groups = await limit_groups(stack, settings)
-        backend = make_backend(settings, folder, groups)
+        backend = make_backend(settings, folder, groups, data)
         stack.push_async_callback(backend.close)
         environment = await resolve_environment(
             settings.environment, root=data / "environments", uid=sandbox_uid(), progress=progress
@@ -64,11 +62,12 @@ async def limit_groups(stack: AsyncExitStack, settings: Settings) -> LimitGroups
     return groups
 
 
-def make_backend(settings: Settings, folder: Path, groups: LimitGroups) -> SandboxBackend:
-    """The backend that `settings` name."""
+def make_backend(settings: Settings, folder: Path, groups: LimitGroups, data: Path) -> SandboxBackend:
+    """The backend that `settings` name. `data` is the data folder."""
+    kept = kept_folders_dir(data)
     if settings.backend == ZygoteBackend.name:
-        return ZygoteBackend(folder, groups, policy=_zygote_policy(settings))
-    return BACKENDS[settings.backend](folder, groups)
+        return ZygoteBackend(folder, groups, policy=_zygote_policy(settings), kept=kept)
+    return BubblewrapBackend(folder, groups, kept=kept)
 
 
 def _zygote_policy(settings: Settings) -> ZygotePolicy:

@@ -209,7 +209,10 @@ def ended_by(limit: LimitKind, limits: SandboxLimits, suffix: str) -> ExecutionE
         )
         return ExecutionError(type="CpuTimeExceeded", message=message + suffix)
     if limit is LimitKind.FOLDER_SPACE:
-        message = "the code was ended because the file system of an attached folder is almost full; write less"
+        message = (
+            "the code was ended because the file system of an attached folder is almost full, "
+            "or does not say how full; write less"
+        )
         return ExecutionError(type="SandboxError", message=message + suffix)
     return ExecutionError(type="OutOfMemory", message=f"the code was ended because {_memory_ran_out(limits)}{suffix}")
 

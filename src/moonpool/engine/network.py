@@ -82,7 +82,7 @@ class GuestNetwork:
             limits=NetworkLimits(
                 bytes_max=settings.network_bytes_max, connections_max=settings.network_connections_max
             ),
-            destinations=services.destinations,
+            destinations=services.destinations.for_session(),
             places=services.places,
             forward=self._trust.forward,
             origin=Origin(session_id=session_id),

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, Self, TypeAlias
 import h11
 
 from moonpool.network.connections import Outcome, RefusedError
-from moonpool.network.plain_http import HttpSide, refusal_events
-from moonpool.network.sni import ServerNameError
+from moonpool.network.http_side import GONE, CountedSocket, HttpSide
+from moonpool.network.relay import break_off
 
 if TYPE_CHECKING:
     import socket
@@ -24,6 +24,7 @@ _CLOSE_S: Final = 5.0
 _DRAIN_S: Final = 2.0
 _HANDSHAKE: Final = b"\x16"
 _PLAIN_REQUEST: Final = re.compile(rb"[A-Z]{3,16} [/*]")
+_MAY_BE_PLAIN: Final = re.compile(rb"[A-Z]{1,16}|[A-Z]{3,16} ")  # what such a one may begin with
 _UNRECOGNIZED_NAME: Final = bytes.fromhex("15030300020270")
 """A fatal alert in a record of its own, as a server sends it in the clear."""
 _PIECE_BYTES: Final = 16 * 1024
@@ -36,7 +37,7 @@ class CodeClient:
 
     def __init__(self, streams: Dialled) -> None:
         self.streams = streams
-        self.side = HttpSide(h11.SERVER, *streams)
+        self.side = HttpSide(h11.SERVER, CountedSocket(*streams))
         self._first = b""  # that came in the tunnel
         self._speaks_tls = False
         self._until = 0.0  # its first message is to be there
@@ -52,7 +53,7 @@ class CodeClient:
         return cls((reader, await made))
 
     async def request(self, within_s: float) -> h11.Request:
-        """What it asks the proxy for. Raises RefusedError, ConnectionError."""
+        """What it asks the proxy for. Raises RefusedError, or what `GONE` names."""
         try:
             async with asyncio.timeout(within_s):
                 event = await self.side.next_event()
@@ -68,22 +69,23 @@ class CodeClient:
     async def tunnelled(self, within_s: float) -> h11.Request | None:
         """Answer a `CONNECT`. What comes then: a request over plain HTTP, or None, which is TLS as it seems.
 
-        undici, which is Node's `fetch`, asks for `http://` addresses so. Raises RefusedError, ServerNameError,
-        ConnectionError.
+        undici, which is Node's `fetch`, asks for `http://` addresses so. Raises RefusedError, or what `GONE` names.
         """
         head = h11.Response(status_code=200, reason=b"Connection established", headers=[])
         self.streams[1].write(self.side.http.send(head) or b"")
         self._first = self.side.http.trailing_data[0] or await self._piece(within_s)
         self._speaks_tls = self._first.startswith(_HANDSHAKE)
+        while _MAY_BE_PLAIN.fullmatch(self._first):
+            self._first += await self._piece(within_s)
         if _PLAIN_REQUEST.match(self._first) is None:
             return None
-        self.side = HttpSide(h11.SERVER, *self.streams, first=self._first)
+        self.side = HttpSide(h11.SERVER, CountedSocket(*self.streams, first=self._first))
         return await self.request(within_s)
 
     async def hello(self, check: ServerNameCheck, within_s: float) -> tuple[bytes, bytes]:
         """What it sent in a tunnel until it had named the host that was asked for, and what of it `check` has let pass.
 
-        Raises ServerNameError, ConnectionError.
+        Raises RefusedError, ServerNameError, ConnectionError.
         """
         sent, passed = self._first, check.feed(self._first)
         while not check.admitted:
@@ -100,7 +102,7 @@ class CodeClient:
             async with asyncio.timeout_at(self._until):
                 piece = await self.streams[0].read(_PIECE_BYTES)
         except TimeoutError:
-            raise ServerNameError("no TLS came") from None
+            raise RefusedError(408, Outcome.TIMED_OUT, "the client said nothing for too long in its tunnel") from None
         if not piece:
             raise ConnectionResetError
         return piece
@@ -110,19 +112,24 @@ class CodeClient:
 
         Returns False where it cannot be said any more.
         """
-        is_http = self.side.http.our_state in {h11.IDLE, h11.SEND_RESPONSE}
-        if not is_http and not (self._speaks_tls and error.outcome is Outcome.WRONG_NAME):
-            return False
-        with contextlib.suppress(OSError, TimeoutError, h11.LocalProtocolError):
+        is_said = False
+        with contextlib.suppress(*GONE, RuntimeError):  # TimeoutError, too; RuntimeError: its half was closed before
             async with asyncio.timeout(_DRAIN_S):
-                for event in refusal_events(error) if is_http else ():
-                    await self.side.send(event)
-                if not is_http:
-                    self.streams[1].write(_UNRECOGNIZED_NAME)
+                is_said = await self.side.refuse(error)
+            if not is_said and self._speaks_tls and error.outcome is Outcome.WRONG_NAME:
+                self.streams[1].write(_UNRECOGNIZED_NAME)
+                is_said = True
+        if is_said:
+            await self.drain()
+        return is_said
+
+    async def drain(self) -> None:
+        """Take for a while what it still sends: it would lose its answer if the connection were closed at once."""
+        with contextlib.suppress(OSError):  # TimeoutError, too
+            async with asyncio.timeout(_DRAIN_S):
                 self.streams[1].write_eof()
-                while await self.streams[0].read(_PIECE_BYTES):  # a client that still sends would lose the answer
+                while await self.streams[0].read(_PIECE_BYTES):
                     pass
-        return True
 
 
 @contextlib.asynccontextmanager
@@ -131,7 +138,7 @@ async def ending(writer: StreamWriter) -> AsyncGenerator[None]:
     try:
         yield
     except BaseException:
-        writer.transport.abort()
+        break_off(writer)
         raise
     writer.close()
     try:
@@ -140,4 +147,4 @@ async def ending(writer: StreamWriter) -> AsyncGenerator[None]:
     except (TimeoutError, OSError):
         pass
     finally:
-        writer.transport.abort()
+        break_off(writer)

@@ -10,38 +10,27 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections import Counter
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 import h11
 
 from moonpool.network.connections import Outcome, RefusedError
-from moonpool.network.plain_http import HEADERS_MAX
+from moonpool.network.passed_on import FRAMING, HEADERS_MAX, check_framing, named_in_connection, not_passed_on
 from moonpool.network.rules import SECRET_CHARS_MIN
 
 if TYPE_CHECKING:
-    from collections import Counter
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from moonpool.network.rules import HeaderCredential
 
 _HTTPS_PORT: Final = 443
-_FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
-_OF_ONE_CONNECTION: Final = frozenset(
-    {
-        *(b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authorization"),
-        *(b"te", b"trailer", b"upgrade"),
-    }
-)
-_LENGTH: Final = frozenset({b"content-length"})
-_NONE: Final = frozenset[bytes]()
 _NOT_PASSED: Final = frozenset({b"TRACE", b"TRACK", b"CONNECT"})
 
 
 class StreamRedaction(Protocol):
-    """Takes values out of a stream, whatever its chunks; `tally` counts them."""
-
-    tally: Counter[str]
+    """Takes values out of a stream, whatever its chunks."""
 
     def feed(self, chunk: bytes) -> bytes: ...
 
@@ -62,10 +51,9 @@ MakeRedaction: TypeAlias = "Callable[[Mapping[str, str]], Redaction]"
 
 def outgoing_request(request: h11.Request, host: str, port: int, credential: HeaderCredential) -> h11.Request:
     """The request as it is sent to `host`. Raises RefusedError."""
-    listed = _listed(request.headers)
-    _check(request, host, port, listed)
+    _check(request, host, port)
     own = credential.header.encode()
-    dropped = (_OF_ONE_CONNECTION | listed | {b"host", b"accept-encoding"}) - _FRAMING
+    dropped = not_passed_on(request.headers) | {b"host", b"accept-encoding"}
     kept = [
         (name, value)
         for name, value in request.headers.raw_items()
@@ -83,17 +71,16 @@ def outgoing_request(request: h11.Request, host: str, port: int, credential: Hea
         raise _malformed(HTTPStatus.BAD_REQUEST, "the request cannot be written with the credential") from None
 
 
-def _check(request: h11.Request, host: str, port: int, listed: frozenset[bytes]) -> None:
+def _check(request: h11.Request, host: str, port: int) -> None:
     names = [name for name, _ in request.headers]
     if request.http_version != b"1.1":
         raise _malformed(HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, "only HTTP/1.1 is spoken here")
     if len(names) > HEADERS_MAX:
         raise _malformed(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"more than {HEADERS_MAX} headers")
-    if b"upgrade" in names or b"upgrade" in listed:
+    if b"upgrade" in {*names, *named_in_connection(request.headers)}:
         text = f"WebSockets and other upgrades are not possible with {host}, to which the host adds a credential"
         raise _malformed(HTTPStatus.NOT_IMPLEMENTED, text)
-    if set(names) >= _FRAMING:
-        raise _malformed(HTTPStatus.BAD_REQUEST, "a request with Content-Length and Transfer-Encoding")
+    check_framing(request)
     if request.method in _NOT_PASSED:
         raise _malformed(HTTPStatus.METHOD_NOT_ALLOWED, f"{request.method.decode()} is not passed on")
     if not (request.target.startswith(b"/") or (request.target, request.method) == (b"*", b"OPTIONS")):
@@ -112,12 +99,6 @@ def _authorities(host: str, port: int) -> tuple[bytes, ...]:
     """What the header Host may be, the usual form first."""
     bare, full = host.encode(), f"{host}:{port}".encode()
     return (bare, full) if port == _HTTPS_PORT else (full,)
-
-
-def _listed(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
-    """The names in the headers Connection, in lower case."""
-    values = [value for name, value in headers if name == b"connection"]
-    return frozenset(item.strip().lower() for value in values for item in value.split(b","))
 
 
 def _as_variable(name: bytes) -> bytes:
@@ -154,7 +135,7 @@ def _parts(value: str) -> list[str]:
     return [part.strip('"') for part in (*named, *value.split(":")[1:])]
 
 
-def incoming_response(response: h11.Response, redactor: Redaction, tally: Counter[str], *, body: bool) -> h11.Response:
+def incoming_response(response: h11.Response, redactor: Redaction, *, body: bool) -> h11.Response:
     """The head of the answer as the code gets it. `body`: whether one may follow. Raises RefusedError."""
     if len(response.headers) > HEADERS_MAX:
         raise RefusedError(
@@ -165,8 +146,8 @@ def incoming_response(response: h11.Response, redactor: Redaction, tally: Counte
         # SECURITY: a compressed answer may hold the credential, and nobody could tell.
         text = "the server answered compressed although it was asked not to, and its answer cannot be searched"
         raise RefusedError(HTTPStatus.BAD_GATEWAY, Outcome.FAILED, text)
-    listed = _listed(response.headers)
-    dropped = _OF_ONE_CONNECTION | listed | {b"transfer-encoding"} | (_LENGTH if body else _NONE)
+    listed, tally = named_in_connection(response.headers), Counter[str]()
+    dropped = not_passed_on(response.headers) | (FRAMING if body else {b"transfer-encoding"})
     headers = [pair for pair in response.headers.raw_items() if pair[0].lower() not in dropped]
     if b"close" in listed or response.http_version < b"1.1":
         headers.append((b"Connection", b"close"))

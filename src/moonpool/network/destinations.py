@@ -8,18 +8,25 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import ipaddress
 import socket
-import threading
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, TypeAlias
 
-from moonpool.core.errors import STARVED
 from moonpool.network.connections import Outcome, RefusedError
+from moonpool.network.resolving import Resolver, SessionResolver
 
 _CONNECT_S: Final = 10.0
 _ADDRESSES_TRIED_MAX: Final = 4
+_ADDRESS_S: Final = 2.5  # for each, where others follow
+_NO_WAY_THERE: Final = frozenset(
+    {
+        *(errno.EAFNOSUPPORT, errno.EADDRNOTAVAIL),  # a Linux kernel without IPv6, or with none switched on
+        *(errno.ENETUNREACH, errno.EHOSTUNREACH, errno.EACCES, errno.EINVAL),  # no route, or one that refuses
+    }
+)
 _REFUSED_V4: Final = tuple(
     map(
         ipaddress.IPv4Network,
@@ -68,51 +75,6 @@ def is_public(address: str) -> bool:
     return parsed in _PUBLIC_V6 and not is_refused
 
 
-class Resolver:
-    """Resolves names as this machine does, in a bounded number of threads of its own.
-
-    SECURITY: whoever chooses a name may choose a name server that never answers. The threads that the host's other work
-    shares are not for that, and none of these keeps the process from ending.
-    """
-
-    def __init__(self, *, threads_max: int = 32) -> None:
-        self._threads_max, self._threads = threads_max, 0
-
-    async def __call__(self, host: str, port: int) -> list[str]:
-        """The addresses of a name. Raises OSError, RefusedError."""
-        if self._threads >= self._threads_max:
-            raise RefusedError(503, Outcome.TOO_MANY, "too many names are being resolved; try again later")
-        loop = asyncio.get_running_loop()
-        found: asyncio.Future[list[str]] = loop.create_future()
-
-        def settle(answer: list[str] | OSError) -> None:
-            self._threads -= 1
-            if found.done():
-                return
-            if isinstance(answer, OSError):
-                found.set_exception(answer)
-            else:
-                found.set_result(answer)
-
-        def look_up() -> None:
-            answer: list[str] | OSError
-            try:
-                entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-                answer = list(dict.fromkeys(str(entry[4][0]) for entry in entries))
-            except (OSError, UnicodeError) as error:
-                answer = OSError(str(error))
-            with contextlib.suppress(RuntimeError):  # the loop has ended meanwhile
-                loop.call_soon_threadsafe(settle, answer)
-
-        self._threads += 1
-        try:
-            threading.Thread(target=look_up, name="moonpool resolve", daemon=True).start()
-        except RuntimeError:
-            self._threads -= 1
-            raise OSError(STARVED) from None
-        return await found
-
-
 async def dial(address: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect to an IP address. Raises OSError."""
     return await asyncio.open_connection(address, port)
@@ -124,6 +86,10 @@ class Destinations:
 
     resolve: Resolve = field(default_factory=Resolver)
     dial: Dial = dial
+
+    def for_session(self) -> Destinations:
+        """These for one session, which holds up no other one with names that nobody answers."""
+        return replace(self, resolve=SessionResolver(self.resolve)) if isinstance(self.resolve, Resolver) else self
 
     async def connect(
         self, host: str, port: int, *, allow_private: bool = False
@@ -144,7 +110,17 @@ class Destinations:
             found = await self.resolve(host, port)
         except OSError:
             raise RefusedError(502, Outcome.UNREACHABLE, f"the name {host} cannot be resolved") from None
-        kept = [one for one in found if (allow_private and not _is_metadata(one)) or _may_be_dialled(one)]
+        kept: list[str] = []
+        unknown: OSError | None = None
+        for one in found:
+            try:
+                if (allow_private and not _is_metadata(one)) or _may_be_dialled(one):
+                    kept.append(one)
+            except OSError as error:
+                unknown = error
+        if not kept and unknown is not None:
+            why = f"{host} was not dialled: {unknown.strerror or unknown}"
+            raise RefusedError(503, Outcome.FAILED, why, address=found[0])
         if not kept:
             why = f"{host} leads to {found[0] if found else 'no address'}, which is not on the public internet"
             raise RefusedError(403, Outcome.ADDRESS_REFUSED, why, address=found[0] if found else "")
@@ -154,8 +130,10 @@ class Destinations:
         self, host: str, port: int, addresses: list[str]
     ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter, str]:
         for address in addresses:
-            with contextlib.suppress(OSError):
-                reader, writer = await self.dial(address, port)
+            within_s = None if address == addresses[-1] else _ADDRESS_S
+            with contextlib.suppress(OSError):  # TimeoutError, too
+                async with asyncio.timeout(within_s):
+                    reader, writer = await self.dial(address, port)
                 return reader, writer, address
         raise RefusedError(502, Outcome.UNREACHABLE, f"{host} cannot be reached on port {port}", address=addresses[0])
 
@@ -186,12 +164,14 @@ def _carried(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> ipaddres
 def _is_own(address: str) -> bool:
     """Whether an address is this machine's, whatever network it is of: then its source address is the same.
 
-    Nothing is sent: a datagram socket that is connected only looks up the route.
+    Nothing is sent: a datagram socket that is connected only looks up the route. Raises OSError if that is not known.
     """
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    with socket.socket(family, socket.SOCK_DGRAM) as probe:
-        try:
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as probe:
             probe.connect((address, 9))
             return probe.getsockname()[0] == address
-        except OSError:
-            return False  # no route: dialling will say so
+    except OSError as error:
+        if error.errno in _NO_WAY_THERE:
+            return False  # dialling will say so
+        raise

@@ -11,24 +11,28 @@ from __future__ import annotations
 
 import asyncio
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import h11
 
+from moonpool.core.audit import JournalError
 from moonpool.core.errors import MoonpoolError
 from moonpool.network.code_client import CodeClient, ending
 from moonpool.network.connections import Connection, Outcome, RefusedError
-from moonpool.network.plain_http import HttpSide, check_framing, forward_request
-from moonpool.network.relay import Meter, relay
+from moonpool.network.http_side import GONE, CountedSocket, HttpSide
+from moonpool.network.passed_on import check_framing
+from moonpool.network.plain_http import forward_request
+from moonpool.network.relay import Meter, break_off, relay
 from moonpool.network.request_target import plain_authority, plain_target, tunnel_target, tunnelled_target
 from moonpool.network.rules import address_literal
-from moonpool.network.sni import ServerNameCheck, ServerNameError
+from moonpool.network.session_network import ForwardSpec
+from moonpool.network.sni import ServerAnswerError, ServerNameCheck, ServerNameError
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Generator
+    from collections.abc import Awaitable, Generator
 
     from moonpool.network.code_client import Dialled
     from moonpool.network.rules import DomainRule, HeaderCredential
@@ -46,6 +50,7 @@ class ServedConnection:
         self._network, self._accepted = network, accepted
         self._connection = Connection(origin=network.origin)
         self._rule: DomainRule | None = None  # that allowed it
+        self._ends_by = ""
         self._counts = True
         self._has_place = False
         network.connections += 1
@@ -53,8 +58,15 @@ class ServedConnection:
     @property
     def is_allowed(self) -> bool:
         """Whether the rules as they are now allow it as they did; one that has not been allowed yet comes to that."""
-        where = self._connection
-        return self._rule is None or self._network.rules.rule_for(where.host, where.port) == self._rule
+        where, before = self._connection, self._rule
+        now = self._network.rules.rule_for(where.host, where.port)
+        if before is None or now is None:
+            return before is None
+        return (now.credential, now.allow_private) == (before.credential, before.allow_private)
+
+    def ends_by(self, reason: str) -> None:
+        """It is about to be cancelled, for this reason."""
+        self._ends_by = self._ends_by or reason
 
     def give_up(self) -> None:
         """It has ended, perhaps before it began to be served."""
@@ -76,19 +88,26 @@ class ServedConnection:
             async with ending(client.streams[1]):
                 try:
                     connection.outcome = await self._answer(client)
-                except (RefusedError, TimeoutError, MoonpoolError) as error:
+                except (RefusedError, MoonpoolError, OSError) as error:
+                    if isinstance(error, ConnectionError):
+                        raise
                     refusal = _refusal(error, connection)
                     self._note(refusal)
                     self._leave_place()
                     connection.outcome = refusal.outcome
                     connection.address = connection.address or refusal.address
                     if not await client.refuse(refusal):
-                        client.streams[1].transport.abort()  # what broke off must not look like an end
-        except (OSError, h11.ProtocolError):
+                        break_off(client.streams[1])
+        except (*GONE, h11.ProtocolError):
             connection.outcome = Outcome.FAILED
+        except Exception:
+            connection.outcome = Outcome.FAILED
+            raise
         finally:
             connection.seconds = time.monotonic() - began
-            await asyncio.shield(asyncio.ensure_future(self._network.record(connection)))
+            if connection.outcome is Outcome.CLOSED:
+                connection.reason = self._ends_by
+            await _finish(self._network.record(connection))
 
     async def _answer(self, client: CodeClient) -> Outcome:
         network, limits, connection = self._network, self._network.limits, self._connection
@@ -107,8 +126,12 @@ class ServedConnection:
         self._rule = rule
         self._has_place = True
         network.places.taken += 1
-        await network.record(replace(connection, outcome=Outcome.OPEN))
-        connection.was_allowed = True
+        connection.was_allowed = True  # before the wait: the journal has the record even if that is cancelled
+        try:
+            await network.record(replace(connection, outcome=Outcome.OPEN))
+        except JournalError:
+            connection.was_allowed = False
+            raise
         async with asyncio.timeout(None) as deadline:
             meter = Meter(connection, network.allowance, limits, deadline, self._note)
             if not is_tunnel:
@@ -159,32 +182,40 @@ class ServedConnection:
         try:
             yield ServerNameCheck(None if address_literal(host) else host)
         except ServerNameError as error:
-            why = f"{host}:{port} was not reached: {error}; the code's client must name {host} as the server"
-            raise RefusedError(403, Outcome.WRONG_NAME, why) from None
+            raise RefusedError(403, Outcome.WRONG_NAME, f"{host}:{port} was not reached: {error}") from None
+        except ServerAnswerError as error:
+            raise RefusedError(502, Outcome.FAILED, f"{host}:{port}: {error}") from None
 
     async def _end_tls(self, client: CodeClient, credential: HeaderCredential, meter: Meter) -> Outcome:
-        where = self._connection.host, self._connection.port
+        host, port = self._connection.host, self._connection.port
         if self._network.forward is None:
-            raise RefusedError(501, Outcome.FAILED, f"{where[0]} has a credential, and nothing here can add it")
+            raise RefusedError(501, Outcome.FAILED, f"{host} has a credential, and nothing here can add it")
 
-        async def connect(host: str, port: int) -> Dialled:
-            """SECURITY: to what was allowed with this credential, and to nothing else."""
-            if (host, port) != where:
-                raise RefusedError(403, Outcome.NOT_ALLOWED, f"{host}:{port} is not what was asked for")
+        async def connect() -> Dialled:
             return await self._dialled(self._allowing_rule())
 
         with self._checked_name() as check:
             if await client.tunnelled(self._network.limits.header_s) is not None:
-                raise _https_only(where[0])
+                raise _https_only(host)
             first, _ = await client.hello(check, self._network.limits.header_s)
-        return await self._network.forward(client.streams, first, where, credential, connect, meter)
+        return await self._network.forward(
+            ForwardSpec(
+                client=client.streams,
+                first=first,
+                host=host,
+                port=port,
+                credential=credential,
+                connect=connect,
+                meter=meter,
+            )
+        )
 
     async def _pass_request(
         self, client: CodeClient, request: h11.Request, target: bytes, rule: DomainRule, meter: Meter
     ) -> None:
         if rule.credential is not None:
             raise _https_only(self._connection.host)
-        check_framing(request)
+        check_framing(request)  # before anything is dialled
         server = await self._dialled(rule)
         async with ending(server[1]):
             await self._pass_on(client, request, target, server, meter)
@@ -194,7 +225,10 @@ class ServedConnection:
     ) -> None:
         check_framing(request)
         authority = plain_authority(self._connection.host, self._connection.port)
-        await forward_request(client.side, request, target, authority, HttpSide(h11.CLIENT, *server), meter)
+        side = HttpSide(h11.CLIENT, CountedSocket(*server, count=meter.down))
+        await forward_request(client.side, request, target, authority, side, meter)
+        if client.side.http.their_state is not h11.DONE:
+            await client.drain()
 
 
 def _https_only(host: str) -> RefusedError:
@@ -206,4 +240,18 @@ def _refusal(error: Exception, connection: Connection) -> RefusedError:
         return error
     if isinstance(error, TimeoutError):
         return RefusedError(504, Outcome.TIMED_OUT, f"{connection.host} sent nothing for too long")
-    return RefusedError(503, Outcome.FAILED, "the connection cannot be put on record, so it is not made")
+    if isinstance(error, JournalError):
+        return RefusedError(503, Outcome.FAILED, "the connection cannot be put on record, so it is not made")
+    if isinstance(error, MoonpoolError):
+        return RefusedError(503, Outcome.FAILED, str(error))
+    why = getattr(error, "strerror", None) or type(error).__name__
+    return RefusedError(503, Outcome.FAILED, f"{connection.host} was not reached: {why}")
+
+
+async def _finish(recording: Awaitable[None]) -> None:
+    """Await it to its end, however often that is cancelled: whoever closes the proxy waits for the record."""
+    future = asyncio.ensure_future(recording)
+    while not future.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait({future})
+    future.result()

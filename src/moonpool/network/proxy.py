@@ -11,6 +11,7 @@ evaluated or logged, and no name is resolved that no rule allows.
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Final
 
 from moonpool.network.one_connection import ServedConnection
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     import socket
 
     from moonpool.network.session_network import SessionNetwork
+
+_log = logging.getLogger(__name__)
 
 _CONNECTIONS_PER_SECOND: Final = 50.0
 _CONNECTIONS_BURST: Final = 200.0
@@ -42,7 +45,8 @@ class NetworkProxy:
         """End all connections; return when each is on record. Idempotent."""
         self._network.watchers.discard(self.end_disallowed)
         self._accepting.cancel()
-        for task in self._open:
+        for task, served in self._open.items():
+            served.ends_by("the session ended, or its sandbox did")
             task.cancel()
         await asyncio.gather(self._accepting, *self._open, return_exceptions=True)
         self._listener.close()
@@ -51,6 +55,7 @@ class NetworkProxy:
         """End the connections that the rules, which have changed, do not allow."""
         for task, served in self._open.items():
             if not served.is_allowed:
+                served.ends_by("the session may reach this domain no longer, or with another credential")
                 task.cancel()
 
     async def _accept(self) -> None:
@@ -79,7 +84,7 @@ class NetworkProxy:
             served.give_up()
             del self._open[task]
             self._network.sockets -= 1
-            if not task.cancelled():
-                task.exception()  # seen
+            if not task.cancelled() and (error := task.exception()) is not None:
+                _log.error("a connection of code to its network ended by an error", exc_info=error)
 
         task.add_done_callback(ended)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
+import struct
 from typing import TYPE_CHECKING, Final
 
 from moonpool.network.connections import Outcome, RefusedError
@@ -15,6 +18,7 @@ if TYPE_CHECKING:
     from moonpool.network.sni import ServerNameCheck
 
 _PIECE_BYTES: Final = 64 * 1024
+_NO_LINGER: Final = struct.pack("ii", 1, 0)
 
 
 class Allowance:
@@ -56,8 +60,7 @@ class Meter:
         """So many bytes are about to go to the server. Raises RefusedError."""
         self._allowance.spend(count)
         self._connection.bytes_up += count
-        if self._connection.bytes_down:
-            self._wait(self._limits.idle_s)
+        self._wait(self._limits.idle_s if self._connection.bytes_down else self._limits.first_byte_s)
 
     def down(self, count: int) -> None:
         """So many bytes came from the server. Raises RefusedError."""
@@ -79,27 +82,49 @@ async def relay(
     meter: Meter,
     check: ServerNameCheck,
 ) -> None:
-    """Pass bytes on until both sides have ended, or either has broken off. Raises RefusedError, ServerNameError."""
-    ways = (
-        asyncio.ensure_future(_pump(client[0], server[1], meter.up, check)),
-        asyncio.ensure_future(_pump(server[0], client[1], meter.down)),
-    )
+    """Pass bytes on until both sides have ended, or the client has broken off.
+
+    Raises RefusedError, also where the server has broken off, and what `check` raises.
+    """
+
+    async def up() -> None:
+        while piece := await client[0].read(_PIECE_BYTES):
+            meter.up(len(piece))
+            server[1].write(check.feed(piece))
+            await server[1].drain()
+        _end(server[1])
+
+    async def down() -> None:
+        while piece := await server[0].read(_PIECE_BYTES):
+            meter.down(len(piece))
+            held = check.answered(piece)
+            if held and not ways[0].done():  # else the client has ended without waiting for the answer
+                server[1].write(held)
+            client[1].write(piece)
+            await client[1].drain()
+        _end(client[1])
+
+    ways = (asyncio.ensure_future(up()), asyncio.ensure_future(down()))
     try:
         await asyncio.gather(*ways)
     except ConnectionError:
-        pass
+        has_answered = ways[1].done() and ways[1].exception() is None
+        if server[0].exception() is not None and not has_answered:
+            raise RefusedError(502, Outcome.FAILED, "the server broke the connection off") from None
+        break_off(server[1])
     finally:
         for way in ways:
             way.cancel()
         await asyncio.gather(*ways, return_exceptions=True)
 
 
-async def _pump(
-    reader: StreamReader, writer: StreamWriter, count: Callable[[int], None], check: ServerNameCheck | None = None
-) -> None:
-    while piece := await reader.read(_PIECE_BYTES):
-        count(len(piece))
-        writer.write(piece if check is None else check.feed(piece))
-        await writer.drain()
+def _end(writer: StreamWriter) -> None:
     if writer.can_write_eof():
         writer.write_eof()
+
+
+def break_off(writer: StreamWriter) -> None:
+    """Close it at once, and so that the other side cannot take it for an end: by a reset."""
+    with contextlib.suppress(OSError):  # it is closed
+        writer.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _NO_LINGER)
+    writer.transport.abort()

@@ -23,12 +23,23 @@ def trusted_roots(extra: Path | None = None) -> bytes:
     found = next((path for place in places if place and (path := Path(place)).is_file()), None)
     if found is None and extra is None:
         raise ConfigError("this machine has no certificate authorities to verify servers with: install ca-certificates")
+    systems = b"" if found is None else _authorities(found, "this machine's certificate authorities")
+    return b"\n".join([systems, b"" if extra is None else operators_roots(extra)])
+
+
+def operators_roots(path: Path) -> bytes:
+    """What is in the operator's file of certificate authorities. Raises ConfigError."""
+    return _authorities(path, "MOONPOOL_NETWORK_CA_FILE")
+
+
+def _authorities(path: Path, named: str) -> bytes:
     try:
-        contents = [path.read_bytes() for path in (found, extra) if path is not None]
-    except OSError as error:
-        raise ConfigError(f"certificate authorities cannot be read: {error}") from None
-    upstream_context(contents[-1])  # the operator's is a file of certificates
-    return b"\n".join(contents)
+        content = path.read_bytes()
+        upstream_context(content)
+    except (OSError, ConfigError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"{named}: {path}: {why}; it must be a file of certificates in PEM form") from None
+    return content
 
 
 @lru_cache(maxsize=4)
@@ -37,9 +48,10 @@ def upstream_context(roots: bytes) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # it requires a certificate for the name of the host
     restrict(context)
     try:
-        context.load_verify_locations(cadata=roots.decode("ascii", "replace"))
-    except ssl.SSLError as error:
-        raise ConfigError(f"certificate authorities cannot be read: {error.reason}") from None
+        context.load_verify_locations(cadata=roots.decode("ascii", "ignore"))  # there may be comments between them
+    except (ssl.SSLError, ValueError) as error:  # ValueError: nothing is in it
+        why = error.reason if isinstance(error, ssl.SSLError) else "it is empty"
+        raise ConfigError(f"no certificate authorities can be read: {why}") from None
     return context
 
 

@@ -24,10 +24,17 @@ DOMAINS_MAX: Final = 1000
 SECRET_CHARS_MIN: Final = 8
 """Of a credential: in answers shorter ones could not be told from other text."""
 _CHARS_MAX: Final = 253
+_LISTED_CHARS_MAX: Final = 1000  # of a message that names all that is allowed
 _LABEL: Final = re.compile(r"[a-z0-9_](?:[a-z0-9_-]{0,61}[a-z0-9_])?")
 _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 _HEADER_NAME: Final = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,100}")
 _HEADER_VALUE: Final = re.compile(r"[\x21-\x7e](?:[\x20-\x7e]{0,8190}[\x21-\x7e])?")
+_NO_CREDENTIAL: Final = frozenset(
+    {
+        *("host", "content-length", "transfer-encoding", "te", "trailer", "expect", "accept-encoding"),
+        *("connection", "proxy-connection", "keep-alive", "upgrade"),
+    }
+)
 _EXAMPLE: Final = "write a name such as docs.example.com, or *.example.com for all names below it"
 
 
@@ -51,6 +58,8 @@ class HeaderCredential:
     def __post_init__(self) -> None:
         if not _HEADER_NAME.fullmatch(self.header):
             raise NetworkRuleError(f"{self.header[:80]!r} cannot be the name of a header such as Authorization")
+        if self.header.lower() in _NO_CREDENTIAL:
+            raise NetworkRuleError(f"the header {self.header} belongs to the message itself and holds no credential")
         if not _HEADER_VALUE.fullmatch(self.value):
             raise NetworkRuleError(
                 f"the value for the header {self.header} is empty, too long or has characters other than visible ASCII"
@@ -81,9 +90,9 @@ class DomainRule:
         """Whether `other` covers all that this one does."""
         return set(self.ports) <= set(other.ports) and self._names_within(other)
 
-    def shares(self, other: DomainRule) -> bool:
-        """Whether this one covers all names of `other`, on one of its ports at least."""
-        return not set(self.ports).isdisjoint(other.ports) and other._names_within(self)
+    def overlaps(self, other: DomainRule) -> bool:
+        """Whether a request can be covered by both."""
+        return not set(self.ports).isdisjoint(other.ports) and (self._names_within(other) or other._names_within(self))
 
     def _names_within(self, other: DomainRule) -> bool:
         below = other.pattern.startswith("*.") and self.pattern.removeprefix("*.").endswith(other.pattern[1:])
@@ -116,16 +125,19 @@ class NetworkRules:
         return NetworkRules(tuple(kept.values()))
 
     def denying(self, patterns: Iterable[str]) -> NetworkRules:
-        """These without the rules of `patterns`, as they were written when they were allowed. Others are no error.
+        """These without the rules of `patterns`, as they were written when they were allowed.
 
-        Raises NetworkRuleError for what another rule would still allow.
+        Raises NetworkRuleError for what is not among them, and for what others would still allow, of it or of a part.
         """
         denied = tuple(map(parse_domain, patterns))
         gone = {(rule.pattern, rule.ports) for rule in denied}
         kept = tuple(rule for rule in self.domains if (rule.pattern, rule.ports) not in gone)
         for rule in denied:
-            if other := next((one for one in kept if one.shares(rule)), None):
-                raise NetworkRuleError(f"{rule} would still be allowed by {other}; deny that, too")
+            if others := [str(one) for one in kept if one.overlaps(rule)]:
+                raise NetworkRuleError(f"{rule} would still be allowed by {', '.join(others)}; deny that, too")
+            if (rule.pattern, rule.ports) not in {(one.pattern, one.ports) for one in self.domains}:
+                listed = ", ".join(map(str, self.domains)) or "none is"
+                raise NetworkRuleError(f"{rule} is not among the allowed domains: {listed}"[:_LISTED_CHARS_MAX])
         return NetworkRules(kept)
 
 

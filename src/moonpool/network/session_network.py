@@ -15,28 +15,47 @@ if TYPE_CHECKING:
 
     from moonpool.network.code_client import Dialled
     from moonpool.network.connections import Connection
-    from moonpool.network.relay import Meter
     from moonpool.network.rules import HeaderCredential, NetworkRules
 
 REFUSALS_KEPT: Final = 50
 """Reasons of the newest refusals of a session."""
-Connect: TypeAlias = "Callable[[str, int], Awaitable[Dialled]]"
 
 
-class Forward(Protocol):
-    """Ends TLS for a domain with a credential; the client has been answered 200. Raises what `meter` raises."""
+class Counter(Protocol):
+    """Takes note of what passes; may raise to end the connection."""
 
-    async def __call__(
-        self,
-        client: Dialled,
-        first: bytes,
-        where: tuple[str, int],
-        credential: HeaderCredential,
-        connect: Connect,
-        meter: Meter,
-    ) -> Outcome:
-        """`first` was read from the client already; `where` is host and port; `connect` connects to them."""
+    def up(self, count: int) -> None:
+        """Bytes came from the code."""
         ...
+
+    def down(self, count: int) -> None:
+        """Bytes came from the server."""
+        ...
+
+    def used_credential(self) -> None:
+        """A request with the credential is about to be sent."""
+        ...
+
+    def refused(self, refusal: RefusedError, /) -> None:
+        """The code is about to be told this instead of an answer."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ForwardSpec:
+    """One connection of the code to a domain with a credential; the client has been answered 200."""
+
+    client: Dialled
+    first: bytes  # was read from the client already
+    host: str
+    port: int
+    credential: HeaderCredential
+    connect: Callable[[], Awaitable[Dialled]]  # to that host and port. Raises OSError, RefusedError
+    meter: Counter
+
+
+Forward: TypeAlias = "Callable[[ForwardSpec], Awaitable[Outcome]]"
+"""Ends TLS for such a connection, and serves it to its end. Raises what its `meter` raises."""
 
 
 @dataclass(slots=True, kw_only=True)

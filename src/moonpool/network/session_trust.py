@@ -13,13 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection
     from pathlib import Path
 
-    from moonpool.network.code_client import Dialled
     from moonpool.network.connections import Outcome
     from moonpool.network.credential_requests import MakeRedaction, Redaction
-    from moonpool.network.relay import Meter
-    from moonpool.network.rules import HeaderCredential
     from moonpool.network.session_ca import SessionAuthority
-    from moonpool.network.session_network import Connect
+    from moonpool.network.session_network import ForwardSpec
 
 _REDACTIONS_MAX: Final = 64
 """Credentials whose redaction is kept; it takes 20 ms and more to make."""
@@ -49,30 +46,18 @@ class SessionTrust:
             self._authority.cover(hosts)
             return self._authority.bundle()
 
-    async def forward(
-        self,
-        client: Dialled,
-        first: bytes,
-        where: tuple[str, int],
-        credential: HeaderCredential,
-        connect: Connect,
-        meter: Meter,
-    ) -> Outcome:
+    async def forward(self, spec: ForwardSpec) -> Outcome:
         """See `moonpool.network.session_network.Forward`."""
         from moonpool.network.tls_termination import forward_with_credential  # noqa: PLC0415  see `_authority`
 
-        await asyncio.to_thread(self.bundle, [where[0]])  # it may have been allowed a moment ago
-        done = await forward_with_credential(
-            *client,
-            *where,
-            credential,
-            self._authority,
-            connect,
-            redaction=self._redaction,
-            first=first,
-            meter=meter,
-        )
-        return done.outcome
+        authority = await asyncio.to_thread(self._covering, spec.host)
+        return await forward_with_credential(spec, authority, self._redaction)
+
+    def _covering(self, host: str) -> SessionAuthority:
+        """The authority, also for a host that was allowed a moment ago."""
+        with self._lock:
+            self._authority.cover([host])
+            return self._authority
 
     @cached_property
     def _roots(self) -> bytes:

@@ -2,12 +2,15 @@
 
 A tunnel's content is encrypted, so its name is all that shows whether it goes to the allowed domain or, through a
 server that many domains share, to another one. `ServerNameCheck` holds back what the client sends until its ClientHello
-is complete, compares, and lets it through unchanged. A second ClientHello, which a server may ask for
-(HelloRetryRequest), is compared as well. With Encrypted ClientHello only the outer name can be seen; it counts like
-any other.
+is complete, compares, and lets it through unchanged. With Encrypted ClientHello only the outer name can be seen; it
+counts like any other.
 
-SECURITY: the bytes come from the sandbox. What is held is bounded, a field that does not fit is refused, and so is
-early data: without it, one record shows whether a second ClientHello follows the first.
+A server may ask for a second ClientHello (HelloRetryRequest). So what follows the first is held until the server has
+answered it: a ServerHello makes way for everything, any other answer for nothing but a ClientHello, which is compared.
+
+SECURITY: the bytes come from the sandbox. Whether a ClientHello follows is read from what the server sent, never
+guessed from what the client did: servers take one in more forms than can be listed. What is held is bounded, a field
+that does not fit is refused, and so is early data, which a client would send before the server has answered.
 """
 
 from __future__ import annotations
@@ -20,66 +23,111 @@ HELLO_BYTES_MAX: Final = 16 * 1024
 _RECORDS_MAX: Final = 64  # that one ClientHello is cut into
 _HEADER_BYTES: Final = 5
 _RECORD_BYTES_MAX: Final = 16 * 1024
+_HEARD_BYTES_MAX: Final = 128 * 1024
+"""Of what a server sends before it has the second ClientHello that it asked for."""
 _CHANGE_CIPHER_SPEC, _ALERT, _HANDSHAKE, _APPLICATION_DATA = 20, 21, 22, 23
-_CLIENT_HELLO: Final = 1
+_CLIENT_HELLO, _SERVER_HELLO = 1, 2
+_BETWEEN: Final = frozenset({_CHANGE_CIPHER_SPEC, _ALERT})  # records that may stand between two messages
 _SERVER_NAME, _EARLY_DATA = 0, 42
-_ENCRYPTED_BYTES_MIN: Final = 32  # of an encrypted handshake message of TLS 1.2
+_RETRY: Final = bytes.fromhex("cf21ad74e59a6111be1d8c021e65b891c2a211167abb8c5e079e09e2c8a8339c")
+"""The random of a ServerHello that is a HelloRetryRequest (RFC 8446, 4.1.3)."""
+_RANDOM: Final = slice(6, 38)  # in a ServerHello
 _NAME: Final = re.compile(r"[a-z0-9_-]+(\.[a-z0-9_-]+)*")
 _NAME_BYTES_MAX: Final = 253
 
 
 class ServerNameError(Exception):
-    """The tunnel must be closed; the text says why and can be shown."""
+    """The tunnel must be closed for what the client sent; the text says why and can be shown."""
+
+
+class ServerAnswerError(Exception):
+    """The tunnel must be closed for what the server sent."""
 
 
 class ServerNameCheck:
-    """The client's half of one tunnel, from its first byte on. `host` is None for an address, which TLS cannot name."""
+    """One tunnel, from its first byte on. `host` is None for an address, which TLS cannot name."""
 
     def __init__(self, host: str | None) -> None:
         self.admitted = False  # whether the first ClientHello has passed
         self._host = host
-        self._held = bytearray()
-        self._over = False
+        self._held, self._heard = bytearray(), bytearray()  # of the client, of the server
+        self._message = bytearray()  # the server's answer, without the records around it
+        self._awaits_hello, self._over = True, False
 
     def feed(self, data: bytes) -> bytes:
         """Take what the client sent; return what may be sent on, perhaps nothing yet. Raises ServerNameError."""
         if self._over:
             return data
         self._held += data
-        if not self.admitted:
-            end = self._hello(0)
-            self.admitted = end > 0
-        else:
-            end = 0
-        if self.admitted:
-            end = self._after_first(end)
-        given = bytes(self._held[:end])
-        del self._held[:end]
+        given = b""
+        if self._awaits_hello:
+            begin = self._between() if self.admitted else 0
+            end = self._hello(begin)
+            if end > begin:
+                self.admitted, self._awaits_hello = True, False
+            given = bytes(self._held[:end])
+            del self._held[:end]
+        if not self._awaits_hello and len(self._held) > HELLO_BYTES_MAX:
+            raise ServerNameError("more than a TLS ClientHello before the server answered")
         return given
 
-    def _after_first(self, at: int) -> int:
-        """The end of what may be sent on of what follows the first ClientHello, from `at` on."""
+    def answered(self, data: bytes) -> bytes:
+        """Take what the server sent, before the client has it; return what of the client's may be sent on now.
+
+        Raises ServerNameError, ServerAnswerError.
+        """
+        if self._over:
+            return b""
+        self._heard += data
+        if not self._awaits_hello:
+            try:
+                self._read_answer()
+            except ServerNameError:
+                raise ServerAnswerError("the server's answer is not TLS") from None
+        if self._over:
+            self._heard.clear()
+            given, self._held = bytes(self._held), bytearray()
+            return given
+        if len(self._heard) > _HEARD_BYTES_MAX:
+            raise ServerAnswerError("the server did not wait for a second TLS ClientHello")
+        return self.feed(b"")
+
+    def _read_answer(self) -> None:
+        """Take the server's records up to the end of its answer to a ClientHello, if it has come."""
         while True:
-            if not self._may_be_tls(at):  # which no server takes for a ClientHello
-                self._over = True
-                return len(self._held)
-            kind, record = self._record(at)
+            kind, record = _record(self._heard, 0)
+            if kind is not None and kind not in _BETWEEN | {_HANDSHAKE}:
+                raise ServerNameError
             if record is None:
+                return
+            del self._heard[: _HEADER_BYTES + len(record)]
+            if kind == _HANDSHAKE:
+                self._message += record
+                if len(self._message) >= 4 + int.from_bytes(self._message[1:4], "big"):
+                    break
+                if len(self._message) > HELLO_BYTES_MAX:
+                    raise ServerNameError
+        random = bytes(self._message[_RANDOM])
+        self._over = self._message[0] == _SERVER_HELLO and len(random) == len(_RETRY) and random != _RETRY
+        self._awaits_hello = not self._over
+        self._message.clear()
+
+    def _between(self) -> int:
+        """Where the second ClientHello begins, behind a change of keys that means nothing, and alerts."""
+        at = 0
+        while True:
+            kind, record = _record(self._held, at)
+            if record is None or kind not in _BETWEEN:
                 return at
-            if kind == _HANDSHAKE and _may_be_hello(record):
-                end = self._hello(at)
-                self._over = end > at
-                return len(self._held) if self._over else at
             at += _HEADER_BYTES + len(record)
-            if kind in {_HANDSHAKE, _APPLICATION_DATA}:  # the handshake goes on: no other ClientHello can follow
-                self._over = True
-                return len(self._held)
 
     def _hello(self, start: int) -> int:
         """Check the ClientHello whose records begin at `start`: where they end, or `start` if it is incomplete."""
         message, at = bytearray(), start
         for _ in range(_RECORDS_MAX):
-            kind, record = self._record(at)
+            kind, record = _record(self._held, at)
+            if self.admitted and at == start and kind in _BETWEEN:
+                return start  # it is not whole yet
             if kind is not None and kind != _HANDSHAKE:
                 raise ServerNameError("no TLS handshake: only TLS can pass a tunnel")
             if record is None:
@@ -96,30 +144,6 @@ class ServerNameCheck:
                 return at
         raise ServerNameError(f"a TLS ClientHello in more than {_RECORDS_MAX} records")
 
-    def _may_be_tls(self, at: int) -> bool:
-        """False if no record can begin at `at`."""
-        header = self._held[at : at + 2]
-        known = not header or _CHANGE_CIPHER_SPEC <= header[0] <= _APPLICATION_DATA
-        return known and (len(header) < 2 or header[1] == 3)
-
-    def _record(self, at: int) -> tuple[int | None, bytes | None]:
-        """Type and content of the record at `at`, each None until it has arrived. Raises ServerNameError."""
-        header = self._held[at : at + _HEADER_BYTES]
-        if not header:
-            return None, None
-        if not self._may_be_tls(at):
-            raise ServerNameError("no TLS: only TLS can pass a tunnel")
-        kind = header[0]
-        if len(header) < _HEADER_BYTES:
-            return kind, None
-        size = int.from_bytes(header[3:5], "big")
-        if kind == _APPLICATION_DATA:
-            return kind, b""  # it is not looked at
-        if not 0 < size <= _RECORD_BYTES_MAX:
-            raise ServerNameError("a TLS record of a size that none may have")
-        record = bytes(self._held[at + _HEADER_BYTES : at + _HEADER_BYTES + size])
-        return kind, record if len(record) == size else None
-
     def _compare(self, hello: bytes, *, more: bool) -> None:
         if more:
             raise ServerNameError("bytes behind the TLS ClientHello")
@@ -127,14 +151,25 @@ class ServerNameCheck:
         if name != self._host:
             is_shown = name is None or (len(name) <= _NAME_BYTES_MAX and _NAME.fullmatch(name))
             named = "without a server name" if name is None else f"for {name if is_shown else 'another name'}"
-            raise ServerNameError(f"TLS {named}; the tunnel is for {self._host or 'an address'}")
+            remedy = f"; the code's client must name {self._host} as the server" if self._host else ""
+            raise ServerNameError(f"TLS {named}; the tunnel is for {self._host or 'an address'}{remedy}")
 
 
-def _may_be_hello(record: bytes) -> bool:
-    """False if `record` cannot begin a ClientHello that is small enough, but an encrypted message."""
-    if len(record) < _ENCRYPTED_BYTES_MIN:
-        return record[0] == _CLIENT_HELLO
-    return record[0] == _CLIENT_HELLO and record[1] == 0 and record[4] == 3
+def _record(data: bytearray, at: int) -> tuple[int | None, bytes | None]:
+    """Type and content of the record at `at`, each None until it has arrived. Raises ServerNameError."""
+    header = bytes(data[at : at + _HEADER_BYTES])
+    if not header:
+        return None, None
+    kind = header[0]
+    if not _CHANGE_CIPHER_SPEC <= kind <= _APPLICATION_DATA or header[1:2] not in {b"", b"\3"}:
+        raise ServerNameError("no TLS: only TLS can pass a tunnel")
+    if len(header) < _HEADER_BYTES:
+        return kind, None
+    size = int.from_bytes(header[3:5], "big")
+    if not 0 < size <= _RECORD_BYTES_MAX:
+        raise ServerNameError("a TLS record of a size that none may have")
+    record = bytes(data[at + _HEADER_BYTES : at + _HEADER_BYTES + size])
+    return kind, record if len(record) == size else None
 
 
 def _server_name(hello: bytes) -> str | None:

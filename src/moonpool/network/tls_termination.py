@@ -12,12 +12,10 @@ is returned, raised or logged here. What is not covered: docs/how-to/network.md.
 from __future__ import annotations
 
 import asyncio
-import collections
 import ssl
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final
 
 import h11
 from anyio import BrokenResourceError, EndOfStream
@@ -29,87 +27,55 @@ from moonpool.network.credential_requests import (
     outgoing_request,
     secret_values,
 )
-from moonpool.network.http_peer import GONE, CountedSocket, HttpPeer
+from moonpool.network.http_side import GONE, CountedSocket, HttpSide
+from moonpool.network.passed_on import INTERIM_MAX, too_many_interim
 from moonpool.network.roots import upstream_context
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
     from moonpool.network.credential_requests import MakeRedaction, Redaction
-    from moonpool.network.http_peer import Counter
-    from moonpool.network.rules import HeaderCredential
     from moonpool.network.session_ca import SessionAuthority
-
-Connect: TypeAlias = "Callable[[str, int], Awaitable[tuple[asyncio.StreamReader, asyncio.StreamWriter]]]"
-"""Connects to an allowed address of a host and port. Raises OSError, RefusedError."""
+    from moonpool.network.session_network import ForwardSpec
 
 HANDSHAKE_S_MAX: Final = 30.0
 IDLE_S_MAX: Final = 75.0
 """Between two requests."""
 _CLOSING_S_MAX: Final = 2.0
-_INTERIM_MAX: Final = 16
 _DISTRUST: Final = ("UNKNOWN_CA", "BAD_CERTIFICATE", "CERTIFICATE_UNKNOWN")  # in the name of a client's alert
 _UNKNOWN_ISSUER: Final = frozenset({18, 19, 20, 21})  # X509_V_ERR_*: self-signed, or an authority that is not known
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Forwarded:
-    """What one connection of the code came to."""
+async def forward_with_credential(spec: ForwardSpec, authority: SessionAuthority, redaction: MakeRedaction) -> Outcome:
+    """Serve what the code sends on one connection, until either side closes it.
 
-    requests: int
-    """That were sent on, each with the credential."""
-    redactions: int
-    """How often the credential was taken out of answers."""
-    outcome: Outcome
-    """How it ended: of the last request, if that was refused."""
-
-
-async def forward_with_credential(  # noqa: PLR0913  a connection and what it is for
-    client_reader: asyncio.StreamReader,
-    client_writer: asyncio.StreamWriter,
-    host: str,
-    port: int,
-    credential: HeaderCredential,
-    authority: SessionAuthority,
-    connect: Connect,
-    *,
-    redaction: MakeRedaction,
-    first: bytes = b"",
-    meter: Counter,
-) -> Forwarded:
-    """Serve what the code sends on one connection to `host`, until either side closes it.
-
-    `first` was read from the client already. Raises what `meter` raises; the caller closes `client_writer`.
+    Returns how it ended: of the last request, if that was refused. Raises what `spec.meter` raises; the caller closes
+    the client's connection.
     """
-    socket = CountedSocket(client_reader, client_writer, first=first, count=meter.up)
-    forwarding = _Forwarding(host, port, credential, authority.roots, connect, meter)
+    forwarding = _Forwarding(spec, authority.roots)
     try:
-        await forwarding.run(socket, authority, redaction)
+        await forwarding.run(authority, redaction)
     finally:
         forwarding.close()
-    return Forwarded(requests=forwarding.requests, redactions=forwarding.tally.total(), outcome=forwarding.outcome)
+    return forwarding.outcome
 
 
 class _Forwarding:
     """One connection of the code and the one to the server that belongs to it."""
 
-    def __init__(
-        self, host: str, port: int, credential: HeaderCredential, roots: bytes, connect: Connect, meter: Counter
-    ) -> None:
-        self.requests, self.outcome = 0, Outcome.DONE
-        self.tally = collections.Counter[str]()
-        self._host, self._port, self._credential = host, port, credential
-        self._roots, self._connect, self._meter = roots, connect, meter
+    def __init__(self, spec: ForwardSpec, roots: bytes) -> None:
+        self.outcome = Outcome.DONE
+        self._spec, self._roots = spec, roots
+        self._host, self._meter = spec.host, spec.meter
         self._writer: asyncio.StreamWriter | None = None
-        self._upstream: HttpPeer | None = None
+        self._upstream: HttpSide | None = None
 
     def close(self) -> None:
         """Close the connection to the server at once."""
         if self._writer is not None:
             self._writer.transport.abort()
 
-    async def run(self, socket: CountedSocket, authority: SessionAuthority, redaction: MakeRedaction) -> None:
+    async def run(self, authority: SessionAuthority, redaction: MakeRedaction) -> None:
         """The code's handshake, and its requests one after the other."""
+        socket = CountedSocket(*self._spec.client, first=self._spec.first, count=self._meter.up)
         try:
             async with asyncio.timeout(HANDSHAKE_S_MAX):
                 context = await asyncio.to_thread(authority.server_context, self._host)
@@ -119,8 +85,8 @@ class _Forwarding:
             if isinstance(error, ssl.SSLError) and any(word in (error.reason or "") for word in _DISTRUST):
                 self._meter.refused(RefusedError(HTTPStatus.BAD_GATEWAY, Outcome.FAILED, self._distrusted))
             return
-        guest = HttpPeer(stream, h11.SERVER)
-        redactor = await asyncio.to_thread(redaction, secret_values(self._credential))
+        guest = HttpSide(h11.SERVER, stream)
+        redactor = await asyncio.to_thread(redaction, secret_values(self._spec.credential))
         await self._serve(guest, redactor)
         with suppress(*GONE):
             async with asyncio.timeout(_CLOSING_S_MAX):
@@ -129,7 +95,7 @@ class _Forwarding:
                 while True:  # a client that still sends would lose the answer if the connection were closed at once
                     await socket.receive()
 
-    async def _serve(self, guest: HttpPeer, redactor: Redaction) -> None:
+    async def _serve(self, guest: HttpSide, redactor: Redaction) -> None:
         try:
             while (request := await self._next_request(guest)) is not None:
                 await self._exchange(guest, request, redactor)
@@ -145,7 +111,7 @@ class _Forwarding:
         except GONE:
             self.outcome = Outcome.FAILED
 
-    async def _refuse(self, guest: HttpPeer, refusal: RefusedError, detail: str = "") -> None:
+    async def _refuse(self, guest: HttpSide, refusal: RefusedError, detail: str = "") -> None:
         self.outcome = refusal.outcome
         self._meter.refused(refusal)
         await guest.refuse(RefusedError(refusal.status, refusal.outcome, refusal.text + detail))
@@ -157,7 +123,7 @@ class _Forwarding:
             "it must read the file that SSL_CERT_FILE names"
         )
 
-    async def _next_request(self, guest: HttpPeer) -> h11.Request | None:
+    async def _next_request(self, guest: HttpSide) -> h11.Request | None:
         """The next request; None when either side has closed its connection, or for too long nothing came."""
         waiting = [asyncio.ensure_future(guest.next_event())]
         if self._upstream is not None:
@@ -171,15 +137,14 @@ class _Forwarding:
             await _cancelled(*waiting)
         return event if isinstance(event, h11.Request) else None
 
-    async def _exchange(self, guest: HttpPeer, request: h11.Request, redactor: Redaction) -> None:
+    async def _exchange(self, guest: HttpSide, request: h11.Request, redactor: Redaction) -> None:
         """One request and its answer, whose bodies may pass at the same time."""
-        outgoing = outgoing_request(request, self._host, self._port, self._credential)
+        outgoing = outgoing_request(request, self._host, self._spec.port, self._spec.credential)
         if self._upstream is None:
             self._upstream = await self._connected()
         upstream = self._upstream
-        self.requests += 1
         self._meter.used_credential()
-        with suppress(BrokenResourceError):  # then the answer, if there is one, says why
+        with suppress(*GONE):  # then the answer, if there is one, says why
             await upstream.send(outgoing)
         up = asyncio.ensure_future(_pass_body(guest, upstream))
         down = asyncio.ensure_future(self._pass_answer(guest, upstream, request.method, redactor))
@@ -191,12 +156,12 @@ class _Forwarding:
         finally:
             await _cancelled(up, down)
 
-    async def _connected(self) -> HttpPeer:
+    async def _connected(self) -> HttpSide:
         """The server, which has proved to be `host`. Raises RefusedError."""
         try:
             async with asyncio.timeout(HANDSHAKE_S_MAX):
                 context = await asyncio.to_thread(upstream_context, self._roots)
-                reader, self._writer = await self._connect(self._host, self._port)
+                reader, self._writer = await self._spec.connect()
                 socket = CountedSocket(reader, self._writer, count=self._meter.down)
                 stream = await TLSStream.wrap(
                     socket, server_side=False, hostname=self._host, ssl_context=context, standard_compatible=False
@@ -213,31 +178,28 @@ class _Forwarding:
             why = f": {error.reason}" if isinstance(error, ssl.SSLError) else ""
             text = f"{self._host} cannot be reached over TLS{why}"
             raise RefusedError(HTTPStatus.BAD_GATEWAY, Outcome.UNREACHABLE, text) from None
-        return HttpPeer(stream, h11.CLIENT)
+        return HttpSide(h11.CLIENT, stream)
 
-    async def _pass_answer(self, guest: HttpPeer, upstream: HttpPeer, method: bytes, redactor: Redaction) -> None:
+    async def _pass_answer(self, guest: HttpSide, upstream: HttpSide, method: bytes, redactor: Redaction) -> None:
         try:
             response = await self._final_response(guest, upstream)
             status = response.status_code
             body = method != b"HEAD" and status not in {HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED}
-            incoming = incoming_response(response, redactor, self.tally, body=body)
+            incoming = incoming_response(response, redactor, body=body)
         except h11.ProtocolError:
             text = f"{self._host} did not answer with HTTP/1.1"
             raise RefusedError(HTTPStatus.BAD_GATEWAY, Outcome.FAILED, text) from None
         await guest.send(incoming)
         stream = redactor.stream()
-        try:
-            while isinstance(event := await _body_event(upstream), h11.Data):
-                if shown := stream.feed(bytes(event.data)):
-                    await guest.send(h11.Data(data=shown))
-            if rest := stream.finish():
-                await guest.send(h11.Data(data=rest))
-            await guest.send(h11.EndOfMessage())  # without trailers: nobody asked for them
-        finally:
-            self.tally += stream.tally
+        while isinstance(event := await _body_event(upstream), h11.Data):
+            if shown := stream.feed(bytes(event.data)):
+                await guest.send(h11.Data(data=shown))
+        if rest := stream.finish():
+            await guest.send(h11.Data(data=rest))
+        await guest.send(h11.EndOfMessage())  # without trailers: nobody asked for them
 
-    async def _final_response(self, guest: HttpPeer, upstream: HttpPeer) -> h11.Response:
-        for _ in range(_INTERIM_MAX):
+    async def _final_response(self, guest: HttpSide, upstream: HttpSide) -> h11.Response:
+        for _ in range(INTERIM_MAX + 1):
             try:
                 event = await upstream.next_event()
             except GONE:
@@ -249,26 +211,24 @@ class _Forwarding:
                 raise RefusedError(HTTPStatus.BAD_GATEWAY, Outcome.FAILED, text)
             if event.status_code == HTTPStatus.CONTINUE:  # nobody needs the others
                 await guest.send(h11.InformationalResponse(status_code=event.status_code, headers=[]))
-        raise RefusedError(
-            HTTPStatus.BAD_GATEWAY, Outcome.FAILED, f"{self._host} sent more than {_INTERIM_MAX} interim answers"
-        )
+        raise too_many_interim()
 
 
-async def _pass_body(guest: HttpPeer, upstream: HttpPeer) -> None:
+async def _pass_body(guest: HttpSide, upstream: HttpSide) -> None:
     """Send the body on, then wait for what comes after it. Raises if the code's client is gone or sends no HTTP."""
     while isinstance(event := await guest.next_event(), h11.Data):
         try:
             await upstream.send(h11.Data(data=bytes(event.data)))
-        except BrokenResourceError:
+        except GONE:
             return  # a server may answer and close before it has read all
     if not isinstance(event, h11.EndOfMessage):
         raise EndOfStream
-    with suppress(BrokenResourceError):
+    with suppress(*GONE):
         await upstream.send(h11.EndOfMessage())
     await guest.receive()
 
 
-async def _body_event(upstream: HttpPeer) -> Any:
+async def _body_event(upstream: HttpSide) -> Any:
     """The next part of an answer's body. Raises BrokenResourceError if it ends too early."""
     try:
         event = await upstream.next_event()

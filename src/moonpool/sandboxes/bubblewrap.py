@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, LimitKind, SandboxStartError, Stream
 from moonpool.sandboxes.cgroups import LimitGroups
-from moonpool.sandboxes.folder_binding import BoundFolders, bind_folders, refuse_overlap
+from moonpool.sandboxes.folder_binding import ATTACHING, BoundFolders, bind_folders, refuse_overlap
 from moonpool.sandboxes.folder_copies import FolderCopies, IdMapProbe
 from moonpool.sandboxes.folder_space import SpaceWatch
 from moonpool.sandboxes.host_folders import NO_NEWS
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
     from moonpool.sandboxes.base import SandboxSpec
     from moonpool.sandboxes.control_group import LimitGroup
-    from moonpool.sandboxes.host_folders import FolderNews, HostFolders
+    from moonpool.sandboxes.host_folders import FolderNews
     from moonpool.sandboxes.identity import Identity
     from moonpool.sandboxes.reaper_client import OuterSandbox
 
@@ -76,15 +76,16 @@ class BubblewrapSandbox(LinkedSandbox):
         self.last_copying: asyncio.Future[FolderNews] | None = None  # once it has ended
         outer.ended.add_done_callback(lambda ended: self._end(self._outcome(ended.result())))
 
-    def watch_folders(self, folders: HostFolders, copies: FolderCopies | None) -> None:
+    def watch_folders(self, space: SpaceWatch, copies: FolderCopies | None) -> None:
         """End it before its code fills their file systems, and look after the copies of those that are copied."""
         self._copies = copies or None
-        self._space = SpaceWatch(folders, copies.place if copies else None, self.kill)
+        self._space = space
+        space.start(self.kill)
 
     def _gone(self, on_gone: Callable[[BubblewrapSandbox], None]) -> None:
         """INVARIANT: no process of it is left, so nothing changes in a copy any more."""
         if self._copies is not None:
-            self.last_copying = asyncio.ensure_future(_copied_back(self._copies))
+            self.last_copying = asyncio.ensure_future(asyncio.to_thread(self._copies.end))
         on_gone(self)
 
     async def synchronise_folders(self) -> FolderNews:
@@ -125,8 +126,11 @@ class BubblewrapBackend:
         identities: Identities | None = None,
         starter: OuterSandboxStarter | None = None,
         unread: UnreadBudget | None = None,
+        kept: Path | None = None,
     ) -> None:
-        """The last three may be those of another backend of this process."""
+        """Identities, starter and budget may be those of another backend of this process. `kept` outlives it: copies of
+        folders that could not be carried.
+        """
         self._groups = groups or LimitGroups()
         self._folder = state_dir / secrets.token_hex(4)
         self._uids = SingleUids(identities or Identities())
@@ -135,6 +139,7 @@ class BubblewrapBackend:
         self._unread = unread or UnreadBudget()
         self._open: set[BubblewrapSandbox] = set()
         self._probe = IdMapProbe()
+        self._kept = kept or state_dir / "kept"
         self._copying: set[asyncio.Future[FolderNews]] = set()  # after the end of their sandboxes
 
     @property
@@ -200,7 +205,7 @@ class BubblewrapBackend:
                 )
                 handover, handed = open_handover(spec.image, ours, theirs)
                 filters = open_filters(theirs, spec.image, shows_folders=spec.folders is not None)
-            folders = await self._bound(spec, copies, theirs)
+            folders, space = await self._bound(spec, copies, ours, theirs)
             parts = OuterSandboxParts(
                 launcher=launcher,
                 image=spec.image,
@@ -241,26 +246,36 @@ class BubblewrapBackend:
             os.close(info_read)
         sandbox = BubblewrapSandbox(outer, pidfd, link, slots, slot, group, lambda one: self._on_gone(one, identity))
         sandbox.expect_listener(handover)
-        if spec.folders is not None:
-            sandbox.watch_folders(spec.folders, copies)
+        if space is not None:
+            sandbox.watch_folders(space, copies)
         sandbox.hash_seed = seed
         self._open.add(sandbox)
         return sandbox
 
     def _copies_for(self, slot: str, uid: int) -> FolderCopies:
-        return FolderCopies(self._folder / "copies" / slot, uid, self._probe)
+        return FolderCopies(self._folder / "copies" / slot, uid, self._probe, self._kept)
 
     async def _bound(
-        self, spec: SandboxSpec, copies: FolderCopies | None, theirs: contextlib.ExitStack
-    ) -> BoundFolders:
-        """The host folders of `spec`. Raises FolderError, SandboxStartError."""
+        self,
+        spec: SandboxSpec,
+        copies: FolderCopies | None,
+        ours: contextlib.ExitStack,
+        theirs: contextlib.ExitStack,
+    ) -> tuple[BoundFolders, SpaceWatch | None]:
+        """The host folders of `spec`, and what watches them. Raises FolderError, SandboxStartError."""
         if (folders := spec.folders) is None:
-            return BoundFolders()
+            return BoundFolders(), None
+
+        def bind() -> tuple[BoundFolders, SpaceWatch]:
+            mounts = None if copies is None else self._folder / "shown"
+            bound = bind_folders(folders, theirs, mounts, copies)
+            space = SpaceWatch(folders, copies.place if copies else None)
+            ours.callback(space.stop)
+            return bound, space
+
         refuse_overlap(folders, spec.image)
-        with step("folder"):
-            if copies is None:
-                return bind_folders(folders, theirs, None, None)
-            return await in_thread(lambda: bind_folders(folders, theirs, self._folder / "shown", copies))
+        with step(ATTACHING):
+            return await in_thread(bind)
 
     @staticmethod
     async def _child_pidfd(outer: OuterSandbox, info_fd: int, errors_fd: int) -> int:
@@ -301,13 +316,6 @@ async def _undo(rest: Coroutine[object, object, None], copies: FolderCopies | No
     if copies is not None:
         await asyncio.to_thread(copies.remove)
     await rest
-
-
-async def _copied_back(copies: FolderCopies) -> FolderNews:
-    try:
-        return await asyncio.to_thread(copies.synchronise)
-    finally:
-        await asyncio.to_thread(copies.remove)
 
 
 def _statement(

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.folder_copies import FolderCopies
     from moonpool.sandboxes.host_folders import HostFolders
 
+ATTACHING: Final = "host folders"
+"""The step of a start that fails when the host cannot attach its folders."""
 INSIDE: Final = Path("/folders")
 """Where the outer sandbox has them until PID 1 puts each in its place."""
 _OWN_PLACES: Final = (Path("/tmp"), Path("/home/user"))  # noqa: S108  of the sandbox; what is below is made there

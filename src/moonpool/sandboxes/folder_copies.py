@@ -2,7 +2,7 @@
 
 For root only: on overlayfs (`/` of a container), 9p, virtiofs, FUSE, most NFS. The sandbox sees the copy at the
 folder's path; `folder_sync` makes both equal before and after each execution and each transfer of files, and once more
-when the sandbox has ended, however it did. Then the copy is removed.
+when the sandbox has ended, however it did. Then the copy is removed; what could not be carried is kept for a person.
 
 SECURITY: a copy is the sandbox uid's, in a folder that no other uid enters. The host's folder is opened anew each time,
 without following a link, and must be the one that was attached.
@@ -23,6 +23,7 @@ from moonpool.core.phrases import clip, printable, storable
 from moonpool.sandboxes.folder_sync import FolderSync, SyncReport
 from moonpool.sandboxes.folder_trees import FOLDER, NO_LINKS, openat2, opened, remove_tree
 from moonpool.sandboxes.host_folders import FREE_BYTES_MIN, FolderError, FolderNews
+from moonpool.store.private_files import StoreFolderError, private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
 _NAMED_MAX: Final = 5
 _SHOWN_CHARS_MAX: Final = 120
+KEPT_MAX: Final = 5
+"""Copies that could not be carried; the oldest is removed."""
 _REMEDY: Final = "put it back, or open another session"
 _PROBE_TIMEOUT_S: Final = 20.0
 _HERE: Final = -100  # AT_FDCWD
@@ -88,8 +91,9 @@ class IdMapProbe:
 class FolderCopies:
     """Those of one sandbox, in `place`. Everything here blocks."""
 
-    def __init__(self, place: Path, uid: int, probe: IdMapProbe) -> None:
-        self.place, self._uid, self._probe = place, uid, probe
+    def __init__(self, place: Path, uid: int, probe: IdMapProbe, kept: Path) -> None:
+        """`kept` is the folder for copies that could not be carried."""
+        self.place, self._uid, self._probe, self._kept = place, uid, probe, kept
         self._copies: list[_Copy] = []
         self._turn = threading.Lock()
 
@@ -128,11 +132,31 @@ class FolderCopies:
     def synchronise(self) -> FolderNews:
         """Make folders and copies equal, and say what is not."""
         with self._turn:
+            return _logged(_told(copy) for copy in self._copies)
+
+    def end(self) -> FolderNews:
+        """Synchronise for the last time, and remove the copies; keep them if the folders lack what code did."""
+        with self._turn:
             told = [_told(copy) for copy in self._copies]
-        news = FolderNews(_joined(one.remark for one in told), _joined(one.failure for one in told))
-        for words in filter(None, (news.remark, news.failure)):
-            _log.warning("%s", words)
+            if any(one.failure and copy.folder.writable for one, copy in zip(told, self._copies, strict=True)):
+                told.append(FolderNews(failure=self._keep()))
+            news = _logged(told)
+        self.remove()
         return news
+
+    def _keep(self) -> str:
+        """Move the copies to where only we enter, and say where they are."""
+        kept = self._kept / self.place.name
+        try:
+            private_folder(self._kept)  # SECURITY: the files belong to a uid that other sandboxes will have
+            os.chown(self.place, os.geteuid(), os.getegid())
+            older = sorted(self._kept.iterdir(), key=lambda one: one.stat().st_ctime_ns)  # when it was moved here
+            self.place.rename(kept)
+        except (OSError, StoreFolderError) as error:
+            return f"the sandbox's version could not be kept ({error})"
+        for one in older[: max(0, len(older) + 1 - KEPT_MAX)]:
+            remove_tree(one)
+        return f"the sandbox's version is kept in {kept}; take what you need of it, then remove it"
 
     def remove(self) -> None:
         """Remove the copies, however deep code made them."""
@@ -140,6 +164,14 @@ class FolderCopies:
             self._copies.clear()
             if self.place.exists():
                 remove_tree(self.place)
+
+
+def _logged(told: Iterable[FolderNews]) -> FolderNews:
+    told = list(told)
+    news = FolderNews(_joined(one.remark for one in told), _joined(one.failure for one in told))
+    for words in filter(None, (news.remark, news.failure)):
+        _log.warning("%s", words)
+    return news
 
 
 def _told(copy: _Copy) -> FolderNews:

@@ -24,6 +24,8 @@ ENTRIES_MAX: Final = 20_000
 """Files and folders of a folder that is copied."""
 BYTES_MAX: Final = 1024**3
 CHUNK: Final = 1 << 20
+_PATH_BYTES: Final = 4096
+"""PATH_MAX, with the zero byte."""
 _WHY_COPIED: Final = (
     ", and for root it is copied, since its file system has no id-mapped mounts; "
     "attach a smaller folder, or run Moonpool as the folder's owner"
@@ -74,6 +76,13 @@ class Entry(NamedTuple):
     mtime_ns: int = 0
     ctime_ns: int = 0
     target: str = ""  # of a link
+
+
+class Tree(NamedTuple):
+    """Entries by their paths below a root; and paths that cannot be carried, with the reason."""
+
+    entries: dict[str, Entry]
+    left: dict[str, str]
 
 
 WITHHELD: Final = Entry(0)
@@ -144,9 +153,10 @@ def walk(
     enter: Callable[[str, set[str]], None],
     *,
     not_entered: Entry | None,
-) -> dict[str, Entry]:
-    """All that `look` finds worth it, by its path below `root`. Raises FolderError for too much, OSError."""
+) -> Tree:
+    """All that `look` finds worth it. Raises FolderError for too much, OSError."""
     found: dict[str, Entry] = {}
+    left: dict[str, str] = {}
     waiting = [""]
     while waiting:
         above = waiting.pop()
@@ -164,20 +174,29 @@ def walk(
             enter(above, {name for name, _ in rows})
             for name, status in rows:
                 path = f"{above}/{name}" if above else name
+                if len(os.fsencode(path)) >= _PATH_BYTES:
+                    left[path] = os.strerror(errno.ENAMETOOLONG)
+                    found |= {} if not_entered is None else {path: not_entered}
+                    continue
                 with suppress(FileNotFoundError):
                     if (entry := look(path, status, folder)) is not None:
                         found[path] = entry
                         waiting += [path] if entry.kind == stat.S_IFDIR else []
     if sum(entry.size for entry in found.values()) > BYTES_MAX:
         raise FolderError(f"its files have more than {BYTES_MAX:,} bytes{_WHY_COPIED}")
-    return found
+    return Tree(found, left)
 
 
 def make_folder(root: int, path: str, above: int, mode: int, owner: tuple[int, int], *, is_new: bool) -> None:
-    """Make a folder in the opened one above it, or give it another mode. Raises OSError."""
+    """Make a folder in the opened one above it, or give it another mode. Raises OSError.
+
+    SECURITY: somebody may have put another one in its place, which root would give to `owner`, or open to all.
+    """
     if is_new:
         os.mkdir(path.rpartition("/")[2], 0o700, dir_fd=above)
     with opened(open_beneath(root, path, FOLDER)) as made:
+        if os.fstat(made).st_uid not in {owner[0], os.geteuid() if is_new else owner[0]}:
+            raise PermissionError(errno.EPERM, "the folder belongs to another user")
         _give(made, owner if is_new else None, mode)
 
 

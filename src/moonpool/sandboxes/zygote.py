@@ -44,8 +44,14 @@ class ZygoteBackend:
     name = "zygote"
 
     def __init__(
-        self, state_dir: Path, groups: LimitGroups | None = None, *, policy: ZygotePolicy | None = None
+        self,
+        state_dir: Path,
+        groups: LimitGroups | None = None,
+        *,
+        policy: ZygotePolicy | None = None,
+        kept: Path | None = None,
     ) -> None:
+        """`kept` is as of `BubblewrapBackend`."""
         self._state_dir = state_dir
         self._groups = groups or LimitGroups()
         self._identities = Identities()
@@ -53,7 +59,7 @@ class ZygoteBackend:
         self._unread = UnreadBudget()
         self._zygotes = Zygotes(self._start, policy)
         self._alone = BubblewrapBackend(
-            state_dir, self._groups, identities=self._identities, starter=self._starter, unread=self._unread
+            state_dir, self._groups, identities=self._identities, starter=self._starter, unread=self._unread, kept=kept
         )
 
     @property

@@ -323,7 +323,8 @@ class NetworkAccess:
     async def deny(self, *domains: str) -> None:
         """Allow these no longer, as they were written; connections to them end.
 
-        Raises as `allow` does, also for a name that another domain of the list still allows.
+        Raises as `allow` does, also for a domain that is not in `allowed`, and for one that others there still allow,
+        wholly or in part: deny these with it.
         """
         await self._session.call(lambda hosted: hosted.deny(domains)).wait()
 

@@ -52,6 +52,11 @@ def acceptance_dir(data: Path) -> Path:
     return _private(data, "accepted")
 
 
+def kept_folders_dir(data: Path) -> Path:
+    """Copies of attached folders, of sandboxes that have ended, that could not be carried to the folders."""
+    return _private(data, "folders")
+
+
 def keys_dir(data: Path) -> Path:
     return _private(data, "keys")
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from moonpool.doctor.probes.judging import judge, trouble
 from moonpool.doctor.probes.record import AnyProbe, Finding, HostProbe, UnavailableError
 from moonpool.sandboxes.base import SandboxStartError
+from moonpool.sandboxes.folder_binding import ATTACHING
 from moonpool.sandboxes.host_folders import FolderError, HostFolder, HostFolders
 
 if TYPE_CHECKING:
@@ -53,7 +54,10 @@ async def _guards(stage: Stage) -> Finding:
         try:
             sandbox = await stage.open_sandbox(folders=shown)
         except (FolderError, SandboxStartError) as error:
-            why = error.reason if isinstance(error, SandboxStartError) else str(error)
+            is_start = isinstance(error, SandboxStartError)
+            if is_start and error.step != ATTACHING:
+                raise  # SECURITY: what says nothing about folders leaves the claim unproved
+            why = error.reason if is_start else str(error)
             raise UnavailableError(
                 f"no folder can be attached here: {why}; root needs a file system with id-mapped mounts, so run "
                 "Moonpool as the owner of the folders instead"
