@@ -29,7 +29,11 @@ from moonpool.configuration.policy_file import (
 from moonpool.configuration.server_entry import KNOWN_KEYS, Block
 from moonpool.core.calls import ApprovalState, CallErrorType
 from moonpool.core.errors import MoonpoolError
-from moonpool.sandboxes import messages, seccomp
+from moonpool.engine import branches
+from moonpool.engine.packages.requests import INSTALLS_MAX
+from moonpool.ipybox import options as ipybox_options
+from moonpool.ipybox.tool_exec.app import BODY_BYTES_MAX
+from moonpool.sandboxes import host_folders, messages, seccomp
 from moonpool.sandboxes.cgroups import UNIT_LINES
 from moonpool.sandboxes.folder_copies import KEPT_MAX
 from moonpool.settings import Settings
@@ -138,6 +142,31 @@ def test_every_wire_message_has_a_row_with_its_members() -> None:
 def test_every_wire_limit_is_named(name: str) -> None:
     shown_as = "INLINE_BODY_BYTES_MAX" if name == "FRAME_BYTES_MAX" else name  # the sum of its two parts
     assert shown_as in section(read("docs/reference/limits.md"), "Wire")
+
+
+@every_row(
+    ("title", "limit", "told"),
+    [
+        ("Attached folders", "folders of a session", f"{host_folders.FOLDERS_MAX}"),
+        ("Attached folders", "files in one, without .git", f"{folder_names.ENTRIES_MAX:,}"),
+        ("Attached folders", "names in one that are hidden or read-only", f"{folder_names.GUARDS_MAX:,}"),
+        ("Attached folders", "free on its file system", f"{host_folders.FREE_BYTES_MIN >> 30} GiB at the start"),
+        ("Checkpoints", "checkpoints after executions", f"{branches.KEPT_MAX}"),
+        ("Checkpoints", "named ones", f"{branches.NAMED_MAX}, names of {branches.NAME_CHARS_MAX} characters"),
+        ("Packages", "packages of one session, unpacked", f"{Settings().packages_bytes_max >> 30} GiB"),
+        ("Packages", "cache of all sessions", f"{Settings().package_cache_bytes_max >> 30} GiB"),
+        ("Packages", "installations of one execution", f"{INSTALLS_MAX}"),
+        (
+            "ipybox",
+            "text of a result, each of stdout and stderr",
+            f"{ipybox_options._DEFAULTS['stdout_bytes_max'] >> 20} MiB",
+        ),
+        ("ipybox", "body of a request to a tool server", f"{BODY_BYTES_MAX >> 20} MiB"),
+    ],
+)
+def test_limits_of_what_applications_use_are_those_of_the_code(title: str, limit: str, told: str) -> None:
+    shown = {row[0]: row[1] for row in rows(section(read("docs/reference/limits.md"), title))}
+    assert re.match(rf"{re.escape(told)}(?!\d)", shown[limit])
 
 
 @every_row("key", KNOWN_KEYS)
