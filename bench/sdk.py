@@ -2,9 +2,9 @@
 
 Both do the same, turn by turn. Checkpoints and undo, which ipybox does not have, are of a session with a DataFrame of
 100 MB and ten files of 1 MiB; each execution changes a column and a file. Both install a wheel of a local index again,
-into a session that does not have it. Memory is the proportional set size of all processes that serve a session after a
-figure, without the process of the application. Moonpool isolates and records; ipybox runs without its sandbox, which
-does not start on Linux.
+into a session that does not have it. Memory is the proportional set size of all processes that serve sessions after a
+figure, without the process of the application: of the first session, for Moonpool with the zygote that all share, and
+what each further one adds. Moonpool isolates and records; ipybox runs without its sandbox, which does not start here.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import os
 import sys
 import time
 import zipfile
+from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -59,6 +60,7 @@ table[step % 10] += 1
 open(f"file{step % 10}", "wb").write(os.urandom(1 << 20))
 """
 _UNDONE = (1, 3, 6, 10, 15, 20)  # executions; the last is all that are kept
+_FURTHER = 4  # sessions
 _PACKAGE = "moonpool-bench-package"
 TITLES = {
     "cold": "session, from nothing to its first answer, ms",
@@ -69,8 +71,10 @@ TITLES = {
     "undo": "undo of 1 to 20 executions, 100 MB and 10 files, ms",
     "reset": "reset, to the next answer, ms",
     "install": "install of a cached package in another session, ms",
-    "memory": "memory of a session and all that serves it, MB",
+    "memory": "memory of the first session and all that serves it, MB",
+    "further": "memory that each further session adds, MB",
 }
+_MEGABYTES = {"memory", "further"}
 _ONLY_OURS = {"checkpoint", "undo"}
 
 
@@ -115,7 +119,7 @@ async def _measure(rounds: int, names: list[str], *, peers: bool) -> dict[str, d
         ours = _Ours(world, agent)
         for _ in range(rounds):
             for name in names:
-                unit = 1 if name == "memory" else 1000
+                unit = 1 if name in _MEGABYTES else 1000
                 found["moonpool"].setdefault(name, []).extend(unit * one for one in await getattr(ours, name)())
                 if agent is not None and name not in _ONLY_OURS:
                     try:
@@ -128,9 +132,16 @@ async def _measure(rounds: int, names: list[str], *, peers: bool) -> dict[str, d
 
 
 async def _asked(agent: Agent, name: str, index: str) -> list[float]:
-    if name == "memory":
+    if name in _MEGABYTES:
+        await agent.ask("reset")  # ends the server of its tool calls, which ours does not have either
         await agent.ask("figure", count=1)
-        return [proportional_megabytes(descendants(agent.process.pid))]
+        first = proportional_megabytes(descendants(agent.process.pid))
+        if name == "memory":
+            return [first]
+        await agent.ask("open_further", count=_FURTHER)
+        all_of_them = proportional_megabytes(descendants(agent.process.pid))
+        await agent.ask("close_further")
+        return [(all_of_them - first) / _FURTHER]
     answer = await agent.ask(name, count=20, package=_PACKAGE, index=index)
     seconds: list[float] = answer["seconds"]
     return seconds
@@ -226,8 +237,20 @@ class _Ours:
     async def memory(self) -> list[float]:
         async with moonpool.session(environment="data") as session:
             await session.run(_FIGURE)
-            theirs = [] if self._peer is None else [self._peer.process.pid, *descendants(self._peer.process.pid)]
-            return [proportional_megabytes(set(descendants(os.getpid())).difference(theirs))]
+            return [self._megabytes()]
+
+    async def further(self) -> list[float]:
+        async with AsyncExitStack() as stack:
+            megabytes: list[float] = []
+            for _ in range(1 + _FURTHER):
+                session = await stack.enter_async_context(moonpool.session(environment="data"))
+                await session.run(_FIGURE)
+                megabytes.append(self._megabytes())
+            return [(megabytes[-1] - megabytes[0]) / _FURTHER]
+
+    def _megabytes(self) -> float:
+        theirs = [] if self._peer is None else [self._peer.process.pid, *descendants(self._peer.process.pid)]
+        return proportional_megabytes(set(descendants(os.getpid())).difference(theirs))
 
 
 async def _timed(work: Callable[[], Awaitable[object]]) -> float:

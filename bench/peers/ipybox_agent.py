@@ -47,6 +47,7 @@ class Agent:
 
     def __init__(self) -> None:
         self.executor = open_executor()
+        self.further: list[CodeExecutor] = []
 
     async def start(self, order: dict[str, Any]) -> dict[str, Any]:
         """Start the executor that stays, and generate wrappers for the echo server."""
@@ -108,6 +109,20 @@ class Agent:
         await self.executor.execute("1+1")
         return {"seconds": [time.perf_counter() - started]}
 
+    async def open_further(self, order: dict[str, Any]) -> dict[str, Any]:
+        """So many more executors, each after a figure."""
+        for _ in range(order["count"]):
+            self.further.append(open_executor())
+            await self.further[-1].start()
+            await self.further[-1].execute(f"{_FIGURE_SET_UP}\n{_FIGURE}")
+        return {}
+
+    async def close_further(self, _order: dict[str, Any]) -> dict[str, Any]:
+        """End them."""
+        while self.further:
+            await self.further.pop().stop()
+        return {}
+
     async def install(self, order: dict[str, Any]) -> dict[str, Any]:
         """What its `install_package` runs, for a package that was taken away before."""
         pip = [sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check"]
@@ -134,7 +149,8 @@ class Agent:
 
 async def main() -> None:
     agent = Agent()
-    names = ("start", "execute", "outputs", "tool", "figure", "reset", "cold", "install", "wrappers", "stop")
+    names = ["start", "execute", "outputs", "tool", "figure", "reset", "cold", "install", "wrappers", "stop"]
+    names += ["open_further", "close_further"]
     await serve({name: getattr(agent, name) for name in names})
 
 

@@ -9,17 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, cast
 
 from moonpool.core.languages import PYTHON
-from moonpool.sdk import transfers
+from moonpool.sdk import events, transfers
 from moonpool.sdk.approve_functions import EventTypes, in_a_thread
-from moonpool.sdk.events import (
-    ApprovalFields,
-    CallEventsDropped,
-    Output,
-    Progress,
-    QuestionFields,
-    ToolCallEnded,
-    ToolCallStarted,
-)
+from moonpool.sdk.events import CallEventsDropped, Output, Progress, ToolCallEnded, ToolCallStarted
 from moonpool.sdk.hosted_session import HostedSession
 from moonpool.sdk.options import SessionOptions
 from moonpool.sdk.requests import checked_kinds, code_request
@@ -59,12 +51,12 @@ __all__ = [
 _T = TypeVar("_T")
 
 
-class ApprovalRequest(ApprovalFields):
-    """A call that policy wants somebody to approve; see `moonpool.ApprovalRequest`."""
+class ApprovalRequest(events.ApprovalRequest):
+    """A call that policy wants somebody to approve; see `moonpool.ApprovalRequest`. Answers block."""
 
     __slots__ = ()
 
-    def approve(
+    def approve(  # pyright: ignore[reportIncompatibleMethodOverride]
         self,
         *,
         by: str | None = None,
@@ -76,29 +68,29 @@ class ApprovalRequest(ApprovalFields):
         """Allow this call; see `moonpool.ApprovalRequest.approve`."""
         self._answering.approve(by, note, keep_for, where, any_arguments=any_arguments).result()
 
-    def deny(self, note: str = "", *, by: str | None = None) -> None:
+    def deny(self, note: str = "", *, by: str | None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """Refuse the call; `note` reaches the code. Raises ApprovalAnswerError."""
         self._answering.deny(note, by).result()
 
 
-class ServerQuestion(QuestionFields):
-    """A server asks during a call; see `moonpool.ServerQuestion`."""
+class ServerQuestion(events.ServerQuestion):
+    """A server asks during a call; see `moonpool.ServerQuestion`. Answers block."""
 
     __slots__ = ()
 
-    def accept(self, content: JsonObject | None = None, *, by: str | None = None) -> None:
+    def accept(self, content: JsonObject | None = None, *, by: str | None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The person filled in the form, or agrees to open the address."""
         self._answering.give("accept", by, content).result()
 
-    def decline(self, *, by: str | None = None) -> None:
+    def decline(self, *, by: str | None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The person said no."""
         self._answering.give("decline", by).result()
 
-    def cancel(self, *, by: str | None = None) -> None:
+    def cancel(self, *, by: str | None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """The person dismissed the question without an answer."""
         self._answering.give("cancel", by).result()
 
-    def sampled(self, result: JsonObject, *, by: str | None = None) -> None:
+    def sampled(self, result: JsonObject, *, by: str | None = None) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
         """What the model said, as the protocol's `CreateMessageResult`."""
         self._answering.give("sampled", by, result).result()
 

@@ -122,6 +122,6 @@ def test_each_promise_beside_ipybox_is_measured() -> None:
 
     assert ended.returncode == 0, ended.stderr[-4000:]
     samples = json.loads(ended.stdout)["samples"]["moonpool"]
-    expected = {"cold", "execute", "tool", "figure", "checkpoint", "undo", "reset", "install", "memory"}
+    expected = {"cold", "execute", "tool", "figure", "checkpoint", "undo", "reset", "install", "memory", "further"}
     assert samples.keys() == expected
     assert all(min(taken) > 0 for taken in samples.values())

@@ -205,16 +205,19 @@ def test_the_programs_of_the_pages_on_embedding_run(
     names: dict[str, Any] = {"moonpool": moonpool}
     exec(program, names)  # noqa: S102  our own page
     shown: list[object] = []
+    servers = {"echo": fixture_server("echo.py", ask=["*"])}
+    code = "import servers.echo as e\nprint('x')\nresult = (await e.text(text='a')).data"
 
     async def main() -> tuple[moonpool.Result, moonpool.Result]:
-        async with moonpool.session(servers={"echo": fixture_server("echo.py", ask=["*"])}) as session:
-            code = "import servers.echo as e\nprint('x')\nresult = (await e.text(text='a')).data"
+        async with moonpool.session(servers=servers) as session:
             return await names["main"](session, code, lambda *given: shown.append(given), lambda asked: asked.place)
 
     result, event = anyio.run(main)
     assert (round(result.data, 3), shown, event.data) == (1.414, [("stdout", "x\n")], "a")
     exec(blocks[3], {"moonpool": moonpool})  # noqa: S102  our own page
     assert "text='hello\\n'" in capsys.readouterr().out
+    exec(blocks[4], {"moonpool": moonpool, "servers": servers, "code": code})  # noqa: S102  our own page
+    assert capsys.readouterr().out == "a\n"
 
 
 @pytest.mark.slow  # in the environment data; the test above is quick

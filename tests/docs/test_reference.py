@@ -16,7 +16,7 @@ import pytest
 import moonpool
 import moonpool_wire.messages as wire_messages
 from contract_rows.envelope_schema import ENVELOPE_SCHEMA, TOKENS_SCHEMA
-from docs.pages import DOCS, ROOT, read, rows, section
+from docs.pages import DOCS, ROOT, links, read, rows, section
 from moonpool.configuration.condition_entry import ConditionEntry
 from moonpool.configuration.policy_file import (
     BudgetEntry,
@@ -29,7 +29,11 @@ from moonpool.configuration.policy_file import (
 from moonpool.configuration.server_entry import KNOWN_KEYS, Block
 from moonpool.core.calls import ApprovalState, CallErrorType
 from moonpool.core.errors import MoonpoolError
-from moonpool.sandboxes import messages, seccomp
+from moonpool.engine import branches
+from moonpool.engine.packages.requests import INSTALLS_MAX
+from moonpool.ipybox import options as ipybox_options
+from moonpool.ipybox.tool_exec.app import BODY_BYTES_MAX
+from moonpool.sandboxes import host_folders, messages, seccomp
 from moonpool.sandboxes.cgroups import UNIT_LINES
 from moonpool.sandboxes.folder_copies import KEPT_MAX
 from moonpool.settings import Settings
@@ -138,6 +142,31 @@ def test_every_wire_message_has_a_row_with_its_members() -> None:
 def test_every_wire_limit_is_named(name: str) -> None:
     shown_as = "INLINE_BODY_BYTES_MAX" if name == "FRAME_BYTES_MAX" else name  # the sum of its two parts
     assert shown_as in section(read("docs/reference/limits.md"), "Wire")
+
+
+@every_row(
+    ("title", "limit", "told"),
+    [
+        ("Attached folders", "folders of a session", f"{host_folders.FOLDERS_MAX}"),
+        ("Attached folders", "files in one, without .git", f"{folder_names.ENTRIES_MAX:,}"),
+        ("Attached folders", "names in one that are hidden or read-only", f"{folder_names.GUARDS_MAX:,}"),
+        ("Attached folders", "free on its file system", f"{host_folders.FREE_BYTES_MIN >> 30} GiB at the start"),
+        ("Checkpoints", "checkpoints after executions", f"{branches.KEPT_MAX}"),
+        ("Checkpoints", "named ones", f"{branches.NAMED_MAX}, names of {branches.NAME_CHARS_MAX} characters"),
+        ("Packages", "packages of one session, unpacked", f"{Settings().packages_bytes_max >> 30} GiB"),
+        ("Packages", "cache of all sessions", f"{Settings().package_cache_bytes_max >> 30} GiB"),
+        ("Packages", "installations of one execution", f"{INSTALLS_MAX}"),
+        (
+            "ipybox",
+            "text of a result, each of stdout and stderr",
+            f"{ipybox_options._DEFAULTS['stdout_bytes_max'] >> 20} MiB",
+        ),
+        ("ipybox", "body of a request to a tool server", f"{BODY_BYTES_MAX >> 20} MiB"),
+    ],
+)
+def test_limits_of_what_applications_use_are_those_of_the_code(title: str, limit: str, told: str) -> None:
+    shown = {row[0]: row[1] for row in rows(section(read("docs/reference/limits.md"), title))}
+    assert re.match(rf"{re.escape(told)}(?!\d)", shown[limit])
 
 
 @every_row("key", KNOWN_KEYS)
@@ -253,17 +282,35 @@ def test_every_key_of_a_policy_file_has_a_row(title: str, entry: Any) -> None:
     assert sorted(shown) == sorted(entry.__struct_encode_fields__)
 
 
+BUILD: Any = runpy.run_path(str(ROOT / "docs" / "build.py"))
+
+
 @pytest.mark.req("I-007")
-def test_what_is_made_of_other_texts_is_current_and_whole(tmp_path: Path) -> None:
-    build: Any = runpy.run_path(str(ROOT / "docs" / "build.py"))
-    page = build["api_page"]()
-    assert page == read("docs/reference/python-api.md"), "run: make docs"
-    assert "install(*packages: str)" in page
-    assert "allow(*domains: str, credential:" in page
-    build["write_texts"](tmp_path / "docs")
-    index, whole = ((tmp_path / "docs" / name).read_text(encoding="utf-8") for name in ("llms.txt", "llms-full.txt"))
-    for file in DOCS.rglob("*.md"):
-        if "decisions" not in file.parts:
-            path = file.relative_to(ROOT).as_posix()
-            assert f"({path})" in index
-            assert f"<!-- {path} -->\n{file.read_text(encoding='utf-8')}" in whole
+@every_row("name", BUILD["TEXTS"])
+def test_what_is_made_of_other_texts_is_current(name: str) -> None:
+    assert BUILD["TEXTS"][name]() == read(name), "run: make docs"
+
+
+def test_everything_in_the_reference_of_the_python_api_is_explained() -> None:
+    page = read("docs/reference/python-api.md")
+    assert [row for row in re.findall(r"^\| `.*$", page, re.MULTILINE) if row.endswith("|  |")] == []
+    in_signatures = " ".join(re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL))
+    in_tables = " ".join(re.findall(r"^\| `\w+` \| `([^`]*)`", page, re.MULTILINE))
+    python = re.findall(
+        r"\w+", "Any Awaitable Callable Collection False Literal Mapping None Path PathLike Self Sequence True"
+    )
+    told = {*moonpool.__all__, *(name for name, _, _ in BUILD["aliases"]()), *python}
+    assert set(re.findall(r"\b[A-Z][A-Za-z]+\b", f"{in_signatures} {in_tables}")) - told == set()
+
+
+@pytest.mark.req("I-007")
+def test_models_find_every_page_from_where_the_index_lies() -> None:
+    index, whole = read("docs/llms.txt"), read("docs/llms-full.txt")
+    found = {(DOCS / link).resolve() for link in links(index)}
+    pages = {page for page in DOCS.rglob("*.md") if "decisions" not in page.parts}
+    assert found == pages | {ROOT / f"{name}.md" for name in ("README", "ARCHITECTURE", "THREAT_MODEL", "CHANGELOG")}
+    assert index.startswith("# Moonpool\n\n> ")
+    assert all(re.fullmatch(r"# .*|> .*|## .*|- \[[^\]]+\]\([^)]+\)(: .+)?|", line) for line in index.splitlines())
+    for page in (ROOT / "README.md", *pages):
+        path = page.relative_to(ROOT).as_posix()
+        assert f"<!-- {path} -->\n{page.read_text(encoding='utf-8')}" in whole

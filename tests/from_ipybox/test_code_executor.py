@@ -251,6 +251,9 @@ async def test_ipython_in_the_kernel(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         assert result.images[0].read_bytes().startswith(b"\x89PNG")
         code = "print(1, flush=True)\nimport sys; print(2, file=sys.stderr, flush=True)\n6 * 7"
         assert (await executor.execute(code)).text == "1\n2\n42"
+        table = "import pandas as pd\nprint('a')\ndisplay(pd.DataFrame({'x': [1]}))\nprint('b')"
+        assert (await executor.execute(table)).text == "a\n   x\n0  1\nb"
+        assert (await executor.execute(f"{table}\npd.Series([2])")).text == "a\n   x\n0  1\nb\n0    2\ndtype: int64"
         assert (await executor.execute("!echo $A")).text == "1"
         assert (await executor.execute("import pandas as pd\npd.DataFrame({'a': [1]})")).text == "a\n0  1"
         assert (await executor.execute("print(get_ipython().__class__.__name__)")).text == "InteractiveShell"

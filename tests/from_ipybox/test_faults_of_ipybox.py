@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import sys
 from pathlib import Path
@@ -112,11 +113,16 @@ async def test_the_first_output_after_a_start_or_reset_is_there_and_100_000_line
 
 @pytest.mark.slow  # a second of redaction
 @pytest.mark.req("P-009")
-async def test_20_megabytes_of_output_arrive() -> None:
+async def test_of_20_megabytes_of_output_head_and_tail_come_and_the_name_of_the_file_with_all() -> None:
     async with CodeExecutor() as executor:
-        result = await executor.execute("print('x' * 20_000_000)")
-        assert result.text is not None
-        assert len(result.text) > 8_000_000
+        text = (await executor.execute("print('a' * 10_000_000 + 'b' * 10_000_000)")).text
+        assert text is not None
+        head, note, tail = text.split("\n")
+        assert (set(head), set(tail)) == ({"a"}, {"b"})
+        assert 8_000_000 < len(text) <= 8 * 1024**2
+        found = re.fullmatch(r"\[\.\.\. of 20,000,001 bytes the middle is left out; all of it: (.+) \.\.\.\]", note)
+        assert found is not None
+        assert Path(found[1]).read_text(encoding="utf-8") == "a" * 10_000_000 + "b" * 10_000_000 + "\n"
         assert (await executor.execute("print('fine')")).text == "fine"
 
 

@@ -90,16 +90,21 @@ class PlainCalls:
 async def _stream(stream: Any) -> AsyncIterator[Any]:
     try:
         while (event := await asyncio.to_thread(next, stream, None)) is not None:
-            yield _Request(event) if isinstance(event, moonpool.sync.ApprovalRequest) else event
+            questions = moonpool.sync.ApprovalRequest | moonpool.sync.ServerQuestion
+            yield _Question(event) if isinstance(event, questions) else event
     finally:
         await asyncio.to_thread(stream.close)
 
 
-class _Request(_Awaited):
-    """A request whose answers are awaited."""
+class _Question(_Awaited):
+    """A question whose answers are awaited; to `isinstance` and `match` it is what it is."""
+
+    @property
+    def __class__(self) -> Any:
+        return self._target.__class__
 
     def __getattr__(self, name: str) -> Any:
-        if name in {"approve", "deny"}:
+        if name in {"approve", "deny", "accept"}:
             return super().__getattr__(name)
         return getattr(self._target, name)
 

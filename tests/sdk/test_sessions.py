@@ -143,7 +143,7 @@ async def test_requests_come_as_events_and_are_answered_once(face: Face) -> None
             kinds: list[str] = []
             async for event in s.stream(CALL):
                 kinds.append(type(event).__name__)
-                if hasattr(event, "reason"):
+                if isinstance(event, moonpool.ApprovalRequest):
                     assert (event.server, event.tool, event.arguments) == ("echo", "text", {"text": "hi"})
                     await (event.approve() if approved else event.deny("why not", by="alice"))
                     with pytest.raises(moonpool.ApprovalAnswerError):
@@ -151,6 +151,35 @@ async def test_requests_come_as_events_and_are_answered_once(face: Face) -> None
             assert kinds[-1] == "Result"
             assert event.data == "hi" if approved else "why not" in event.data
             assert [kind for kind in kinds if kind.startswith("ToolCall")] == ["ToolCallStarted", "ToolCallEnded"]
+
+
+async def test_one_match_statement_reads_the_events_of_every_face(face: Face) -> None:
+    curious = fixture_server("curious.py", "legacy", allow=["*"], elicitation="relay")
+    schema = {"type": "object", "properties": {"name": {"type": "string"}}}
+    form = {"message": "who?", "requestedSchema": schema}
+    code = f"""{CALL}
+from servers.curious import ask
+asked = await ask(method="elicitation/create", params={form})
+print("told")
+result = r.data, asked.data["result"]["content"]["name"]
+"""
+    seen: list[str] = []
+    async with face.session(servers={**ECHO, "curious": curious}) as s:
+        async for event in s.stream(code, questions=["form"], timeout=20):
+            match event:
+                case moonpool.ApprovalRequest():
+                    seen.append("request")
+                    await event.approve()
+                case moonpool.ServerQuestion():
+                    seen.append("question")
+                    await event.accept({"name": "Ada"})
+                case moonpool.Output():
+                    seen.append(event.text)
+                case moonpool.Result():
+                    assert event.check().data == ["hi", "Ada"]
+                case _:
+                    pass
+    assert seen == ["request", "question", "told\n"]
 
 
 async def test_a_yes_without_a_person_refuses_what_policy_keeps_for_one(face: Face, tmp_path: Path) -> None:

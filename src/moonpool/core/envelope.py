@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 class ExecutionError:
     """Why an execution failed. `type` is a Python exception name or one of `docs/reference/runtime-contract.md`."""
 
-    type: str
-    message: str
-    retryable: bool = False
+    type: str  # such as NameError or Timeout
+    message: str  # for people and models: what was wrong, and mostly what helps
+    retryable: bool = False  # whether the same code may succeed later
 
     def to_json(self) -> JsonObject:
         """As the envelope has it."""

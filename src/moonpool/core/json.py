@@ -8,7 +8,9 @@ import math
 from typing import Final, TypeAlias
 
 JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
+"""What JSON can hold."""
 JsonObject: TypeAlias = dict[str, JsonValue]
+"""A JSON object."""
 _encode: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"), sort_keys=True).encode
 
 

@@ -61,9 +61,9 @@ class Checkpoint:
     """A state to which a session can go back."""
 
     number: int  # of its sandbox
-    name: str
+    name: str  # given to `checkpoint`; empty: made after an execution
     execution: int  # how many executions of the session came before it
-    sandbox_id: str
+    sandbox_id: str  # where it is; it goes with that sandbox
 
 
 @dataclass(frozen=True, slots=True)

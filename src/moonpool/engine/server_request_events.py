@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from moonpool.features.approvals.model import Answerer
 
 QuestionKind: TypeAlias = Literal["form", "url", "sampling"]
+"""What a server asks for: fields that a person fills in, an address to open, a model's answer."""
 
 OPEN_COUNT_MAX: Final = 16
 

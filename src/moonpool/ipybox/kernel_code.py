@@ -57,11 +57,8 @@ def failure_of(result: Result, timeout: float | None) -> Failure | None:
 
 
 def shown_text(result: Result) -> str:
-    """The values that the code showed, as text, the last expression's last."""
-    texts = [one.forms["text/plain"] for one in result.displays if "text/plain" in one.forms]
-    if result.text and (not texts or texts[-1] != result.text):
-        texts.append(result.text)
-    return "\n".join(texts)
+    """The value of the last expression. What the code displayed is among what it printed."""
+    return result.text
 
 
 def pictures_of(result: Result) -> list[tuple[str, bytes]]:

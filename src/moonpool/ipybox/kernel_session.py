@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -41,21 +41,6 @@ class ExecutionError(Exception):
 
 
 Item: TypeAlias = "str | ApprovalRequest | ExecutionResult"
-
-
-@dataclass
-class _Text:
-    """What an execution printed, in order."""
-
-    pieces: list[str] = field(default_factory=list[str])
-    incomplete: bool = False  # its reader was slow
-
-    def hear(self, output: events.Output) -> None:
-        self.pieces.append(output.text)
-        self.incomplete = self.incomplete or bool(output.dropped_bytes)
-
-    def of(self, result: Result) -> str:
-        return result.stdout + result.stderr if self.incomplete else "".join(self.pieces)
 
 
 class KernelSession:
@@ -116,7 +101,8 @@ class KernelSession:
 
         Raises ExecutionError, TimeoutError, InputError.
         """
-        text, cancelled = _Text(), asyncio.Event()
+        pieces: list[str] = []
+        cancelled = asyncio.Event()
         stream = self._session.stream(code if code.strip() else "pass", timeout=timeout)  # ipybox takes no code, too
         self._running.add(cancelled)  # from here on `cancel` ends it
         try:
@@ -126,7 +112,7 @@ class KernelSession:
             while (event := await _next(stream, cancelled)) is not None:
                 match event:
                     case events.Output():
-                        text.hear(event)
+                        pieces.append(event.text)
                         yield event.text
                     case events.ApprovalRequest():
                         yield _request(event)
@@ -134,7 +120,7 @@ class KernelSession:
                         self._check(event, timeout)
                         if shown := shown_text(event):
                             yield shown
-                        yield await self._result(event, text)
+                        yield await self._result(event, "".join(pieces))
                     case _:
                         pass
         finally:
@@ -175,10 +161,13 @@ class KernelSession:
         if failure is not None:
             raise ExecutionError(f"{failure.text}\n{result.stderr}")
 
-    async def _result(self, result: Result, text: _Text) -> ExecutionResult:
+    async def _result(self, result: Result, printed: str) -> ExecutionResult:
+        kept = result.stdout + result.stderr
+        if len(printed) != len(kept):  # its reader was slow, or it is too much for a result: head, file's name, tail
+            printed = kept
         shown = pictures_of(result)
         images = await asyncio.to_thread(save_pictures, self._images_dir, shown) if shown else []
-        return ExecutionResult(text=(text.of(result) + shown_text(result)).strip() or None, images=images)
+        return ExecutionResult(text=(printed + shown_text(result)).strip() or None, images=images)
 
 
 def _make_async(servers: list[str]) -> str:

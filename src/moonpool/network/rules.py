@@ -52,8 +52,8 @@ class HeaderCredential:
     Raises NetworkRuleError for what cannot stand in a header.
     """
 
-    header: str
-    value: str = field(repr=False)
+    header: str  # its name, such as Authorization
+    value: str = field(repr=False)  # all that stands behind the colon, `Bearer` too
 
     def __post_init__(self) -> None:
         if not _HEADER_NAME.fullmatch(self.header):

@@ -24,7 +24,7 @@ class UndoneCall:
 class Undone:
     """What an undo came to: variables and `/workspace` are as they were at `checkpoint`."""
 
-    checkpoint: Checkpoint
+    checkpoint: Checkpoint  # whose state this is
     run_ids: tuple[str, ...]  # the executions that were undone, the oldest first
     calls: tuple[UndoneCall, ...]  # that reached a server
     lost_files: str = ""  # names of files that could not be put back, and why

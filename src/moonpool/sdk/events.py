@@ -36,9 +36,9 @@ _NAME_CHARS_MAX: Final = 200
 class Output:
     """Some of what the code printed. `dropped_bytes` are missing after it, because the reader was slow."""
 
-    stream: StreamName
-    text: str
-    dropped_bytes: int = 0
+    stream: StreamName  # where it was printed
+    text: str  # redacted; a piece ends anywhere, also within a line
+    dropped_bytes: int = 0  # of this stream; the result has head and tail of all
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +53,12 @@ class ToolCallStarted:
 class ToolCallEnded:
     """A call that was started has its outcome."""
 
-    call_id: int
-    tool: str
+    call_id: int  # as in `ToolCallStarted`
+    tool: str  # server.tool
     error_type: str | None = None  # see docs/reference/errors.md; None: it succeeded
-    message: str = ""
+    message: str = ""  # why it failed
     approval: str = "NOT_REQUIRED"  # APPROVED, REJECTED or EXPIRED where somebody was asked
-    duration_ms: float = 0.0
+    duration_ms: float = 0.0  # waiting for an approval included
 
     @property
     def ok(self) -> bool:
@@ -70,7 +70,7 @@ class ToolCallEnded:
 class CallEventsDropped:
     """So many events of calls are missing from here on, because the reader was slow by some 60,000 of them."""
 
-    count: int
+    count: int  # of `ToolCallStarted`, `ToolCallEnded` and `Progress`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,9 +78,9 @@ class Progress:
     """How far a tool call is, as its server says; at most ten reports a second."""
 
     tool: str  # server.tool
-    progress: float
-    total: float | None = None
-    message: str = ""
+    progress: float  # grows; in units of the server's own
+    total: float | None = None  # its end, in the same units, where the server knows it
+    message: str = ""  # what it says of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,13 +111,16 @@ class Answering:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ApprovalFields:
-    """A call that policy wants somebody to approve. The code waits; its clock stands still."""
+class ApprovalRequest:
+    """A call that policy wants somebody to approve. The code waits; its clock stands still.
 
-    request_id: str
-    run_id: str
-    server: str
-    tool: str
+    Answered once. A late or second answer raises ApprovalAnswerError and changes nothing.
+    """
+
+    request_id: str  # names it in the audit journal and the queue
+    run_id: str  # of the execution that waits
+    server: str  # its name in the configuration
+    tool: str  # as the server calls it
     arguments: Mapping[str, Any] | None  # without known secrets; None: too large to be shown whole, see `shown`
     shown: str  # the arguments for people: bounded, printable
     reason: str  # why policy asks
@@ -134,15 +137,6 @@ class ApprovalFields:
             shown = on_one_line(", ".join(f"{shown_name(name)}={value!r}" for name, value in self.arguments.items()))
         tool = clip(on_one_line(f"{self.server}.{shown_name(self.tool)}"), _NAME_CHARS_MAX)
         return f"{tool}({clip(shown, _SHOWN_CHARS_MAX)})"
-
-
-class ApprovalRequest(ApprovalFields):
-    """A call that policy wants somebody to approve. The code waits; its clock stands still.
-
-    Answered once. A late or second answer raises ApprovalAnswerError and changes nothing.
-    """
-
-    __slots__ = ()
 
     async def approve(
         self,
@@ -183,21 +177,15 @@ class QuestionAnswering:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class QuestionFields:
-    """A server asks during a call: `form` and `url` are for a person, `sampling` is for a model."""
-
-    kind: QuestionKind
-    params: JsonObject  # of the protocol's request. SECURITY: the server's word; never follow an address unasked
-    _answering: QuestionAnswering = field(repr=False, compare=False)
-
-
-class ServerQuestion(QuestionFields):
+class ServerQuestion:
     """A server asks during a call: `form` and `url` are for a person, `sampling` is for a model.
 
     Answered once. A late or second answer raises ApprovalAnswerError, one of the wrong kind InputError.
     """
 
-    __slots__ = ()
+    kind: QuestionKind  # what is asked for
+    params: JsonObject  # of the protocol's request. SECURITY: the server's word; never follow an address unasked
+    _answering: QuestionAnswering = field(repr=False, compare=False)
 
     async def accept(self, content: JsonObject | None = None, *, by: str | None = None) -> None:
         """The person filled in the form, or agrees to open the address, which has no content."""
@@ -235,7 +223,7 @@ def call_event(event: CallEvent) -> ToolCallStarted | ToolCallEnded | Progress:
 
 
 def approval_fields(question: ApprovalQuestion, thread: RuntimeThread) -> dict[str, Any]:
-    """The members of `ApprovalFields` for a question."""
+    """The members of `ApprovalRequest` for a question."""
     request = question.request
     return {
         "request_id": request.request_id,
@@ -254,7 +242,7 @@ def approval_fields(question: ApprovalQuestion, thread: RuntimeThread) -> dict[s
 
 
 def question_fields(question: HostedQuestion, thread: RuntimeThread) -> dict[str, Any]:
-    """The members of `QuestionFields` for a question."""
+    """The members of `ServerQuestion` for a question."""
     return {"kind": question.kind, "params": question.params, "_answering": QuestionAnswering(thread, question)}
 
 

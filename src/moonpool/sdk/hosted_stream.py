@@ -26,12 +26,12 @@ if TYPE_CHECKING:
     from moonpool.engine.sessions import Session
     from moonpool.sdk.approve_functions import EventTypes
     from moonpool.sdk.engines import OpenTenant
-    from moonpool.sdk.events import ApprovalFields, Progress, QuestionFields, ToolCallEnded, ToolCallStarted
+    from moonpool.sdk.events import ApprovalRequest, Progress, ServerQuestion, ToolCallEnded, ToolCallStarted
     from moonpool.sdk.results import Display, Result
     from moonpool.sdk.runtime_thread import RuntimeThread
 
     Told = Output | ToolCallStarted | ToolCallEnded | CallEventsDropped | Progress
-    Event: TypeAlias = Told | ApprovalFields | QuestionFields | Display | Result
+    Event: TypeAlias = Told | ApprovalRequest | ServerQuestion | Display | Result
 
 _EVENTS_MAX = 256  # that are handed over at once
 

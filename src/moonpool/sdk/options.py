@@ -41,12 +41,15 @@ class Limits:
     timeout_s: float | None = None
     """Seconds of one execution without a `timeout` of its own; waiting for approvals does not count."""
     memory_bytes: int | None = None
+    """Memory of the sandbox, where there are control groups; else of each process."""
     cpu_s: int | None = None
     """Processor time of the session's sandbox over its whole life."""
     cpu_cores: float | None = None
+    """Cores that the sandbox may keep busy, where there are control groups."""
     disk_bytes: int | None = None
     """What the code may write in all."""
     processes: int | None = None
+    """Processes and threads of the sandbox at a time."""
     tool_calls: int | None = None
     """Tool calls of one execution."""
     result_bytes: int | None = None
@@ -54,6 +57,7 @@ class Limits:
     stdout_bytes: int | None = None
     """Output that a `Result` holds; what is more is kept in a file."""
     stderr_bytes: int | None = None
+    """The same of error output."""
     approval_expiry_s: float | None = None
     """How long a question waits for its answer; then the call is refused."""
 
@@ -80,25 +84,9 @@ class Network:
     """
 
     allow: Sequence[str] = ()
+    """Domains that the code may reach."""
     credentials: Mapping[str, HeaderCredential] = field(default_factory=dict[str, HeaderCredential])
     """Domains that are allowed, too, whose requests get a header from the host. The code never sees its value."""
-
-    def rules(self) -> NetworkRules:
-        """What was asked for. Raises NetworkRuleError, InputError."""
-        if isinstance(self.allow, str):
-            raise InputError(f"network must be a list of domains, not a string: write [{self.allow!r}]")
-        if not is_strings(self.allow):
-            raise InputError(f'network must be a list of domains such as ["example.com"], not {self.allow!r}')
-        must_be(
-            self.credentials, Mapping, "credentials of a network", "a mapping of domains to moonpool.HeaderCredential"
-        )
-        for domain, credential in self.credentials.items():
-            must_be(domain, str, "a domain with a credential", "a string")
-            must_be(credential, HeaderCredential, f"the credential of {domain!r}", "a moonpool.HeaderCredential")
-        plain = [parse_domain(text) for text in self.allow]
-        return NetworkRules(tuple(plain)).allowing(
-            parse_domain(text, credential) for text, credential in self.credentials.items()
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,7 +141,7 @@ class SessionOptions:
         """What the code may reach; None without a network. Raises NetworkRuleError, InputError."""
         if self.network is None:
             return None
-        return (self.network if isinstance(self.network, Network) else Network(allow=self.network)).rules()
+        return _rules(self.network if isinstance(self.network, Network) else Network(allow=self.network))
 
     def settings(self, environ: Mapping[str, str]) -> Settings:
         """The settings of this session. Raises ConfigError, InputError."""
@@ -191,6 +179,24 @@ class SessionOptions:
             files=read_value_file,
             leave_out=True,
         )
+
+
+def _rules(network: Network) -> NetworkRules:
+    """What was asked for. Raises NetworkRuleError, InputError."""
+    allow = network.allow
+    if isinstance(allow, str):
+        raise InputError(f"network must be a list of domains, not a string: write [{allow!r}]")
+    if not is_strings(allow):
+        raise InputError(f'network must be a list of domains such as ["example.com"], not {allow!r}')
+    wanted = "a mapping of domains to moonpool.HeaderCredential"
+    must_be(network.credentials, Mapping, "credentials of a network", wanted)
+    for domain, credential in network.credentials.items():
+        must_be(domain, str, "a domain with a credential", "a string")
+        must_be(credential, HeaderCredential, f"the credential of {domain!r}", "a moonpool.HeaderCredential")
+    plain = [parse_domain(text) for text in allow]
+    return NetworkRules(tuple(plain)).allowing(
+        parse_domain(text, credential) for text, credential in network.credentials.items()
+    )
 
 
 def _document(servers: Mapping[str, Any]) -> JsonObject:

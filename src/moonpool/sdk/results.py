@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _RICHEST_FIRST: Final = ("text/html", "image/svg+xml", "text/markdown", "text/latex", "application/json")
 StreamName = Literal["stdout", "stderr"]
+"""Where code prints."""
 
 
 class ExecutionFailedError(MoonpoolError):
@@ -60,16 +61,16 @@ class Result:
 
     run_id: str  # names it in the audit journal, recordings and receipts
     data: JsonValue = None  # value of the last expression, or of the variable `result`, as JSON
-    error: ExecutionError | None = None
-    stdout: str = ""
-    stderr: str = ""
-    displays: tuple[Display, ...] = ()
-    files: tuple[File, ...] = ()
+    error: ExecutionError | None = None  # None: the code succeeded
+    stdout: str = ""  # redacted; of much output head and tail, with the name of the file that has all
+    stderr: str = ""  # the same of error output; an exception's traceback is in it
+    displays: tuple[Display, ...] = ()  # pictures, then values in rich forms, in the order in which they were shown
+    files: tuple[File, ...] = ()  # that it made or changed in /workspace, at most 50
     text: str = ""  # the last expression as IPython shows it in plain text
     note: str = ""  # why `data` is None although the code ended in an expression; files of a folder kept twice
     exit_code: int = 0  # as of a process: 1 for an exception, 128 + n for signal n
-    duration_ms: int = 0
-    tool_calls: int = 0
+    duration_ms: int = 0  # from its start to its end, waiting for approvals included
+    tool_calls: int = 0  # refused and failed ones included
     failed_by: FailedBy = ""
     """What `error` is from: the `code`, its `result` (which cannot be handed over, but the code came to its end), or
     `moonpool` (which ended the code, or could not run it). Empty: nothing failed."""
@@ -96,11 +97,11 @@ class Result:
 class Usage:
     """What a session used so far, over all of its executions."""
 
-    executions: int = 0
-    tool_calls: int = 0
-    duration_ms: int = 0
-    stdout_bytes: int = 0
-    stderr_bytes: int = 0
+    executions: int = 0  # failed ones included
+    tool_calls: int = 0  # refused and failed ones included
+    duration_ms: int = 0  # of all executions together
+    stdout_bytes: int = 0  # printed, what was cut included
+    stderr_bytes: int = 0  # the same of error output
 
     def plus(self, result: Result) -> Usage:
         """With one more execution."""

@@ -55,7 +55,9 @@ Event: TypeAlias = (
 )
 """What `Session.stream` yields; the last is the `Result`."""
 Answer: TypeAlias = "bool | str | None"
+"""Of an `approve` function: True allows the call; False, None or a string, the reason, refuses it."""
 Approve: TypeAlias = "Callable[[ApprovalRequest], Answer | Awaitable[Answer]] | Literal['ask', 'queue'] | None"
+"""Who answers: a function, the terminal, `moonpool approvals`. None: whoever reads the stream."""
 _TYPES = EventTypes(ApprovalRequest, ServerQuestion)
 
 

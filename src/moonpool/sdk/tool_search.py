@@ -16,16 +16,17 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
 
 Form = Literal["stub", "typescript", "json"]
+"""How a definition is written: as Python sees the tool, with TypeScript's types, or as the server sent it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tool:
     """One tool. SECURITY: name and description are the server's own words."""
 
-    server: str
-    name: str
+    server: str  # its name in the configuration
+    name: str  # as the server calls it
     path: str  # how code names it: `servers.git.git_log`
-    description: str = ""
+    description: str = ""  # on one line
 
 
 def found(catalog: Catalog, queries: str | Sequence[str], server: str | None, limit: int) -> tuple[Tool, ...]:

@@ -59,11 +59,11 @@ _ORDERS = itertools.count(1)  # a guest that answers an order of another sandbox
 class FileEntry(msgspec.Struct, frozen=True, kw_only=True):
     """One entry of a listing. SECURITY: everything in it is the guest's; `path` may hold what a terminal acts on."""
 
-    path: Annotated[str, Meta(min_length=1, max_length=4 * FILE_PATH_BYTES_MAX)]
-    kind: Literal["file", "folder", "link", "other"]
-    size: Annotated[int, Meta(ge=0, le=2**62)] = 0
-    mode: Annotated[int, Meta(ge=0, le=0o7777)] = 0
-    modified_s: Annotated[int, Meta(ge=0, le=2**53)] = 0
+    path: Annotated[str, Meta(min_length=1, max_length=4 * FILE_PATH_BYTES_MAX)]  # below the folder that was listed
+    kind: Literal["file", "folder", "link", "other"]  # links are not followed
+    size: Annotated[int, Meta(ge=0, le=2**62)] = 0  # bytes
+    mode: Annotated[int, Meta(ge=0, le=0o7777)] = 0  # rights, as of chmod
+    modified_s: Annotated[int, Meta(ge=0, le=2**53)] = 0  # seconds since 1970
     escaped: bool = False  # the name is no UTF-8 and stands here escaped; only an archive holds it
 
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class InstalledPackage:
     """One package that a session can import besides those of its environment."""
 
-    name: str
-    version: str
+    name: str  # of its distribution, normalised
+    version: str  # the one that is installed
     sha256: str  # of its wheel, in hex
 
 
