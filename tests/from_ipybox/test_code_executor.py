@@ -45,7 +45,7 @@ def test_other_ways_are_closed_only_where_commands_are_asked_about() -> None:
         CodeExecutor(require_shell_escape=True)
 
 
-@pytest.mark.req("I-032", "I-033", "I-034", "I-037", "I-038", "I-044", "I-048", "I-026", "X-16")
+@pytest.mark.req("I-032", "I-033", "I-034", "I-037", "I-038", "I-044", "I-048", "I-026", "X-07", "X-16")
 async def test_the_examples_of_code_execution() -> None:
     async with CodeExecutor() as executor:
         assert (await executor.execute("print('hello world')")).text == "hello world"
@@ -89,7 +89,7 @@ async def test_a_timeout_names_its_limit_and_the_kernel_lives_on() -> None:
 
 
 @pytest.mark.req("I-029")
-async def test_it_starts_and_stops_as_often_as_one_likes(caplog: pytest.LogCaptureFixture) -> None:
+async def test_it_starts_and_stops_as_often_as_one_likes() -> None:
     executor = CodeExecutor(tool_server_port=1, kernel_gateway_port=2)
     await executor.stop()
     with pytest.raises(RuntimeError, match="not started"):
@@ -101,8 +101,6 @@ async def test_it_starts_and_stops_as_often_as_one_likes(caplog: pytest.LogCaptu
         assert (await executor.execute("print(1)")).text == "1"
         await executor.stop()
         await executor.stop()
-    told = [record for record in caplog.records if "sandboxed" in record.message or "sandbox=False" in record.message]
-    assert len(told) <= 1
     assert logging.getLogger("moonpool.ipybox").level == logging.WARNING
 
 

@@ -9,7 +9,6 @@ import os
 import re
 import sys
 import tempfile
-import zipfile
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +38,7 @@ from moonpool.server.mcp.client_requests import Bindings
 from moonpool.server.mcp.connection_calls import Caller
 from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
+from packages.fake_index import Index
 from run_folder import run_folder
 
 if TYPE_CHECKING:
@@ -419,17 +419,9 @@ def test_the_other_options_of_ipybox_are_taken(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.req("I-084", "I-085")
 async def test_an_installed_package_stays_through_a_reset(tmp_path: Path) -> None:
     index = Path(tempfile.mkdtemp(prefix="index-", dir=run_folder()))  # not in /tmp, which a sandbox has for itself
-    project = index / "tinything"
-    project.mkdir()
     index.chmod(0o755)
-    name, info = "tinything-1.2-py3-none-any.whl", "tinything-1.2.dist-info"
-    with zipfile.ZipFile(project / name, "w") as wheel:
-        wheel.writestr("tinything.py", "size = 'tiny'\n")
-        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tinything\nVersion: 1.2\n")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr(f"{info}/RECORD", f"tinything.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
-    (project / "index.html").write_text(f'<a href="{name}">{name}</a>', encoding="utf-8")
-    async with profile(tmp_path, MOONPOOL_PACKAGE_INDEX=index.as_uri()) as (client, _):
+    Index(index).add("tinything", "1.2", files={"tinything.py": "size = 'tiny'\n"})
+    async with profile(tmp_path, MOONPOOL_PACKAGE_INDEX=(index / "simple").as_uri()) as (client, _):
         assert await text(client, "install_package", package_name="tinything>=1") == "installed tinything==1.2"
         for _ in range(2):
             assert await cell(client, "import tinything\nprint(tinything.size)") == "tiny"

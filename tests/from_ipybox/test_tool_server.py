@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import httpx2
 import pytest
-from starlette.websockets import WebSocketDisconnect
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
@@ -20,7 +19,6 @@ import moonpool
 from apps import DATA, fixture_server
 from from_ipybox.processes import processes_with
 from moonpool.ipybox import (
-    ApprovalChannel,
     ApprovalClient,
     ApprovalRejectedError,
     ApprovalRequest,
@@ -159,47 +157,6 @@ async def test_a_callback_that_raises_or_blocks_loses_nothing(caplog: pytest.Log
                 await blocked
             await client.disconnect()
     assert "the approval callback failed" in caplog.text
-
-
-class _Silent:
-    """A WebSocket whose client never answers."""
-
-    def __init__(self) -> None:
-        self.asked: list[Any] = []
-        self.accepted, self.asked_twice, self.closed = asyncio.Event(), asyncio.Event(), asyncio.Event()
-
-    async def accept(self) -> None:
-        self.accepted.set()
-
-    async def send_json(self, data: Any) -> None:
-        self.asked.append(data)
-        if len(self.asked) == 2:
-            self.asked_twice.set()
-
-    async def receive_json(self) -> Any:
-        await self.closed.wait()
-        raise WebSocketDisconnect
-
-    async def close(self) -> None:
-        self.closed.set()
-
-
-@pytest.mark.req("I-062", "I-064")
-async def test_a_channel_that_is_disconnected_fails_all_that_wait() -> None:
-    channel, client = ApprovalChannel(approval_required=True), _Silent()
-    with anyio.fail_after(30):
-        serving = asyncio.ensure_future(channel.connect(client))  # pyright: ignore[reportArgumentType]
-        await client.accepted.wait()
-        waiting = [asyncio.ensure_future(channel.request("s", f"t{number}", {})) for number in range(2)]
-        await client.asked_twice.wait()
-        await channel.disconnect()
-        for one in waiting:
-            with pytest.raises(RuntimeError, match="disconnected"):
-                await one
-        await serving
-        assert not channel.open
-        with pytest.raises(RuntimeError, match="not connected"):
-            await channel.request("s", "t", {})
 
 
 @pytest.mark.req("I-041")
