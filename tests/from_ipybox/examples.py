@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import ast
+import os
+import sys
+from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+_SERVER = Path(__file__).parents[1] / "fixtures" / "servers" / "stand_ins.py"
 IMPORTS = """
 import asyncio
 import tempfile
@@ -29,3 +33,13 @@ async def run_example(text: str, **scope: Any) -> dict[str, Any]:
     code = compile(here(IMPORTS) + dedent(text), "<example>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
     await eval(code, scope)  # noqa: S307  our own text
     return scope
+
+
+def stand_ins(folder: Path) -> str:
+    """Make `npx`, `uvx` and `srt` there; a search path that begins with them."""
+    folder.mkdir()
+    for name in ("npx", "uvx", "srt"):
+        program = folder / name
+        program.write_text(f"#!/bin/sh\nexec {sys.executable} {_SERVER}\n", encoding="utf-8")
+        program.chmod(0o755)
+    return f"{folder}{os.pathsep}{os.environ['PATH']}"

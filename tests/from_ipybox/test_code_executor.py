@@ -20,7 +20,10 @@ from moonpool.ipybox import (
     CodeExecutor,
     generate_mcp_sources,
 )
+from moonpool.ipybox.options import ExecutorOptions
 from moonpool.ipybox.utils import find_free_port
+from moonpool.settings import Settings
+from waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -122,6 +125,59 @@ async def test_cancelling_ends_what_runs_and_keeps_the_state() -> None:
             async for _ in executor.stream("print('on', flush=True)\nwhile True: pass", chunks=True):
                 break
             assert (await executor.execute("print(x)")).text == "7"
+
+
+ON = "print('on', flush=True)\nwhile True: pass"
+
+
+async def leave_by_break(executor: CodeExecutor) -> None:
+    async for _ in executor.stream(ON, chunks=True):
+        break
+
+
+async def leave_by_exception(executor: CodeExecutor) -> None:
+    async for _ in executor.stream(ON, chunks=True):
+        raise KeyError("the application's own")
+
+
+async def leave_by_cancellation(executor: CodeExecutor) -> None:
+    async for _ in executor.stream(ON, chunks=True):
+        current = asyncio.current_task()
+        assert current is not None
+        current.cancel()
+        await asyncio.Event().wait()
+
+
+@pytest.mark.req("I-047")
+@pytest.mark.parametrize("leave", [leave_by_break, leave_by_exception, leave_by_cancellation])
+async def test_leaving_a_stream_ends_what_runs_and_leaves_nothing_behind(leave: Any) -> None:
+    async with CodeExecutor() as executor:
+        await executor.execute("x = 7")
+        before = asyncio.all_tasks()
+        with anyio.fail_after(60):
+            for _ in range(2):
+                left = asyncio.ensure_future(leave(executor))
+                await asyncio.wait({left})
+                assert left.cancelled() or isinstance(left.exception(), KeyError | None)
+                del left  # and with its traceback, the stream
+                assert (await executor.execute("print(x)")).text == "7"
+            await until(lambda: asyncio.all_tasks() == before)
+
+
+@pytest.mark.req("X-14")
+async def test_the_only_limit_without_one_of_the_caller_is_the_operators(monkeypatch: pytest.MonkeyPatch) -> None:
+    options = ExecutorOptions(environment="base")
+    month_s = 30 * 86_400
+    for environ, limit_s in (
+        ({}, month_s),
+        ({"MOONPOOL_TIMEOUT_S": "7"}, 7),
+        ({"MOONPOOL_TIMEOUT_S_MAX": "900"}, Settings.load({}).timeout_s),
+    ):
+        assert options.settings(environ).timeout_s == limit_s
+    monkeypatch.setenv("MOONPOOL_TIMEOUT_S", "0.2")
+    async with CodeExecutor() as executor:
+        with anyio.fail_after(60), pytest.raises(TimeoutError):
+            await executor.execute("while True: pass")
 
 
 @pytest.mark.req("I-030", "I-031", "I-037", "I-050", "I-051", "I-052", "I-041", "P-037")

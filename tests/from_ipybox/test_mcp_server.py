@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import re
+import signal
 import sys
 import tempfile
 from contextlib import asynccontextmanager
@@ -21,6 +22,8 @@ from mcp import Client, StdioServerParameters
 
 from apps import DATA, SERVERS, open_app
 from commands.process import SCRIPT
+from from_ipybox.examples import stand_ins
+from from_ipybox.processes import processes_with
 from from_ipybox.test_folders import PICTURE
 from moonpool.cli.log_lines import log_from
 from moonpool.cli.mcp import mcp
@@ -28,6 +31,7 @@ from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.features.approvals.files import opened_approvals
 from moonpool.features.approvals.model import Answerer
+from moonpool.ipybox import generate_mcp_sources
 from moonpool.ipybox.mcp_server.definitions import REGISTER
 from moonpool.ipybox.mcp_server.serving import domains_of
 from moonpool.ipybox.mcp_server.tools import IpyboxTools
@@ -39,7 +43,10 @@ from moonpool.server.mcp.connection_calls import Caller
 from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
 from packages.fake_index import Index
+from process_tree import descendants_of, wait_gone
 from run_folder import run_folder
+from server.raw_client import PATIENCE_S, RawClient
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -154,6 +161,40 @@ async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: s
     async with profile(work, say=yes, mode=mode) as (client, asked):
         assert await cell(client, CALL) == '{"word": "hello"}'
         assert len(asked) == 1
+
+
+BRAVE: dict[str, Any] = {
+    "command": "npx",
+    "args": ["-y", "@brave/brave-search-mcp-server", "--transport", "stdio"],
+    "env": {"BRAVE_API_KEY": "${BRAVE_API_KEY}"},
+}
+SEARCH = """
+from mcptools.brave_search.brave_web_search import Params, run
+
+result = run(Params(query="Python asyncio tutorial", count=3))
+print(result)
+"""
+
+
+@pytest.mark.req("I-081", "I-089")
+@pytest.mark.parametrize(
+    ("of_client", "of_file", "length"),
+    [
+        pytest.param({"BRAVE_API_KEY": "abcd"}, "", 4, id="client"),
+        pytest.param({}, "BRAVE_API_KEY=abcdef\n", 6, id="file"),
+        pytest.param({"BRAVE_API_KEY": "abcd"}, "BRAVE_API_KEY=abcdef\n", 4, id="both"),
+    ],
+)
+async def test_ipyboxs_example_of_a_key_for_a_server(
+    tmp_path: Path, of_client: dict[str, str], of_file: str, length: int
+) -> None:
+    npx, work = stand_ins(tmp_path / "bin"), tmp_path / "work"
+    work.mkdir()
+    (work / ".env").write_text(of_file, encoding="utf-8")
+    async with profile(work, "--approve", "auto", PATH=npx, **of_client) as (client, _):
+        await text(client, "register_mcp_server", server_name="brave_search", server_params=BRAVE)
+        found = await cell(client, SEARCH)
+    assert found == f"3 pages about Python asyncio tutorial, found with a key of {length} characters"
 
 
 @asynccontextmanager
@@ -290,7 +331,7 @@ async def test_code_works_in_the_workspace_and_reaches_nothing_else(tmp_path: Pa
         assert (work / "mcptools").is_dir()
 
 
-@pytest.mark.req("I-086")
+@pytest.mark.req("I-086", "I-089")
 def test_a_workspace_is_made_and_its_variables_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert enter_workspace(Path(), {}).root == tmp_path
@@ -390,14 +431,48 @@ async def test_the_environment_data_has_ipython_and_pictures_come_as_paths(tmp_p
 
 
 @pytest.mark.req("I-087")
-def test_a_sandbox_configuration_names_domains_or_says_why_not(tmp_path: Path) -> None:
+def test_a_sandbox_configuration_names_domains_or_says_why_not(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     path, workspace = tmp_path / "sandbox-config.json", Workspace(root=tmp_path, variables={})
-    assert domains_of(None, workspace) == domains_of(path, workspace) == ()
+    assert domains_of(None, workspace) == ()
+    assert caplog.messages == []
+    assert domains_of(path, workspace) == ()
+    assert caplog.messages == [f"{path} is not there; the default sandbox is used: no network"]
     path.write_text(json.dumps({"network": {"allowedDomains": ["example.org"]}}), encoding="utf-8")
     assert domains_of(path, workspace) == ("example.org",)
     path.write_text(json.dumps({"filesystem": {"allowWrite": ["/srv"]}}), encoding="utf-8")
     with pytest.raises(ConfigError, match="cannot grant '/srv'"):
         domains_of(path, workspace)
+
+
+CALL_AND_STAY = """
+from mcptools.echo import text
+open("on", "w").write(text.run(text.Params(text="called")))
+while True:
+    pass
+"""
+
+
+@pytest.mark.req("I-092")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_during_a_cell_ends_kernel_and_servers(tmp_path: Path, number: signal.Signals) -> None:
+    mark, on = str(tmp_path), tmp_path / "on"
+    await generate_mcp_sources("echo", {**ECHO, "env": {"OF_THIS_TEST": mark}}, tmp_path / "mcptools")
+    given = ["--profile", "ipybox", "--workspace", str(tmp_path), "--approve", "auto"]
+
+    def served() -> None:
+        with RawClient(command=[str(SCRIPT), "mcp", *given]) as client:
+            client.handshake()
+            client.request("tools/call", {"name": "execute_ipython_cell", "arguments": {"code": CALL_AND_STAY}})
+            wait_until(lambda: on.exists() and on.read_bytes() == b"called", within_s=60)
+            family = descendants_of(client.process.pid)
+            assert len({int(pid) for pid in processes_with(mark)} & family) == 1
+            client.process.send_signal(number)
+            assert client.process.wait(PATIENCE_S) == 0
+            assert wait_gone(family, PATIENCE_S) == set()
+
+    await asyncio.to_thread(served)
 
 
 @pytest.mark.req("I-088")

@@ -7,16 +7,14 @@ IPython run in the environment `data`; what the plugin's skill teaches is in `te
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import moonpool
-from apps import DATA, SERVERS
-from from_ipybox.examples import here, run_example
+from apps import DATA
+from from_ipybox.examples import here, run_example, stand_ins
 from moonpool.ipybox import CodeExecutor
 from network.fake_internet import NEEDS_NAMESPACES, printed_by
 from upstreams.peers import HttpServer
@@ -29,14 +27,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def servers(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`npx`, `uvx` and `srt`."""
-    folder = project / "bin"
-    folder.mkdir()
-    for name in ("npx", "uvx", "srt"):
-        program = folder / name
-        program.write_text(f"#!/bin/sh\nexec {sys.executable} {SERVERS / 'stand_ins.py'}\n", encoding="utf-8")
-        program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", stand_ins(project / "bin"))
     monkeypatch.setenv("BRAVE_API_KEY", "k3y")
 
 
