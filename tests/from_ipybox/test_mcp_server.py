@@ -180,7 +180,7 @@ print(result)
 @pytest.mark.parametrize(
     ("of_client", "of_file", "length"),
     [
-        pytest.param({"BRAVE_API_KEY": "abcd"}, "", 4, id="client"),
+        pytest.param({"BRAVE_API_KEY": "abcd"}, "", 4, id="client", marks=pytest.mark.slow),
         pytest.param({}, "BRAVE_API_KEY=abcdef\n", 6, id="file"),
         pytest.param({"BRAVE_API_KEY": "abcd"}, "BRAVE_API_KEY=abcdef\n", 4, id="both"),
     ],

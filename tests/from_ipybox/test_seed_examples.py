@@ -206,7 +206,7 @@ def ipython(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.slow  # builds the environment data
 @pytest.mark.timeout(300)
-@pytest.mark.req("I-036", "I-044", "I-073", "I-075", "X-09")
+@pytest.mark.req("I-036", "I-044", "I-073", "I-075", "I-087", "X-09")
 @pytest.mark.usefixtures("ipython")
 @NEEDS_NAMESPACES
 async def test_reset_plots_and_sandboxes(project: Path) -> None:
@@ -258,8 +258,8 @@ async def test_reset_plots_and_sandboxes(project: Path) -> None:
         '''
     )
     program = Path(__file__).with_name("example_domain.py")
-    fetched = await asyncio.to_thread(printed_by, program, project, DATA)
-    assert fetched == ["example.org 200", "www.example.com 403", "sub.example.org 403"]
+    by_example, by_server = await asyncio.to_thread(printed_by, program, project, DATA)
+    assert by_example == by_server == ["example.org 200", "www.example.com 403", "sub.example.org 403"]
 
 
 @pytest.mark.req("I-076", "I-077")

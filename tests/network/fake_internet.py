@@ -142,7 +142,7 @@ def printed_by(program: Path, folder: Path, data: Path) -> Any:
     command = ["unshare", "--net", "--mount", "--", sys.executable, str(program), str(folder)]
     variables = {**os.environ, "MOONPOOL_DATA_DIR": str(data), "PYTHONPATH": str(OWN_PROGRAM.parents[1])}
     done = subprocess.run(
-        command, env=variables, capture_output=True, text=True, encoding="utf-8", timeout=120, check=False
+        command, env=variables, capture_output=True, text=True, encoding="utf-8", timeout=240, check=False
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
