@@ -52,7 +52,7 @@ def test_other_ways_are_closed_only_where_commands_are_asked_about() -> None:
 async def test_the_examples_of_code_execution() -> None:
     async with CodeExecutor() as executor:
         assert (await executor.execute("print('hello world')")).text == "hello world"
-        for code in ("x = 42", "", " \n"):
+        for code in ("import math\ndef twice(n): return 2 * n\nx = 42", "", " \n"):
             assert await executor.execute(code) == CodeExecutionResult(text=None, images=[])
         code = "print('chunk 1', flush=True)\nfrom time import sleep\nsleep(0.05)\nprint('chunk 2')"
         *chunks, last = await items_of(executor, code, chunks=True)
@@ -60,6 +60,7 @@ async def test_the_examples_of_code_execution() -> None:
         assert last == CodeExecutionResult(text="chunk 1\nchunk 2", images=[])
         assert "".join(chunk.text for chunk in chunks).strip() == last.text
         assert await items_of(executor, "print(x)") == [CodeExecutionResult(text="42", images=[])]
+        assert (await executor.execute("print(twice(x), math.floor(1.5))")).text == "84 1"
         for code, told in (("1 / 0", "ZeroDivisionError: division by zero\nTraceback"), ("for", "SyntaxError")):
             with pytest.raises(CodeExecutionError, match=told):
                 await executor.execute(code)

@@ -103,7 +103,9 @@ async def cell(client: Client, code: str, failed: bool = False, **more: Any) -> 
     return await text(client, "execute_ipython_cell", failed, code=code, **more)
 
 
-@pytest.mark.req("I-080", "I-081", "I-082", "I-083", "I-085", "I-086", "I-089", "I-090", "I-100", "X-16")
+@pytest.mark.req(
+    "I-080", "I-081", "I-082", "I-083", "I-085", "I-086", "I-089", "I-090", "I-100", "I-101", "X-16", "X-28"
+)
 @pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
 async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: str) -> None:
     work = tmp_path / "work"
@@ -176,7 +178,7 @@ print(result)
 """
 
 
-@pytest.mark.req("I-081", "I-089")
+@pytest.mark.req("I-081", "I-089", "I-090")
 @pytest.mark.parametrize(
     ("of_client", "of_file", "length"),
     [
@@ -215,6 +217,7 @@ async def said(tools: IpyboxTools, name: str, failed: bool = True, **arguments: 
     return answer.text
 
 
+@pytest.mark.req("I-024", "I-084")
 async def test_bad_calls_say_what_is_wrong_and_change_nothing(tmp_path: Path) -> None:
     servers: dict[str, tuple[dict[str, Any], str]] = {
         "a missing variable": ({"command": "x", "env": {"A": "${NOT_SET_HERE}"}}, "NOT_SET_HERE"),

@@ -172,7 +172,7 @@ async def test_a_package_calls_the_address_of_two_variables_with_ipyboxs_default
     ]
 
 
-@pytest.mark.req("I-061", "I-100", "I-101")
+@pytest.mark.req("I-061", "I-100", "I-101", "X-28")
 async def test_a_package_imports_outside_a_sandbox_and_calls_a_tool_server(project: Path) -> None:
     parser = project / "mcpparse" / "echo" / "text.py"
     parser.parent.mkdir(parents=True)
