@@ -15,10 +15,11 @@ import json
 import os
 import sys
 import time
-import zipfile
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any
+
+from tests.packages.fake_index import Index
 
 import moonpool
 from bench.groups.toolcalls import write_config
@@ -30,7 +31,6 @@ from bench.world import PACE_S, link_environments, open_world, prepare_environme
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
-    from pathlib import Path
 
     from bench.peers.agents import Agent
     from bench.world import World
@@ -61,7 +61,7 @@ open(f"file{step % 10}", "wb").write(os.urandom(1 << 20))
 """
 _UNDONE = (1, 3, 6, 10, 15, 20)  # executions; the last is all that are kept
 _FURTHER = 4  # sessions
-_PACKAGE = "moonpool-bench-package"
+_PACKAGE = "moonpoolbench"
 TITLES = {
     "cold": "session, from nothing to its first answer, ms",
     "execute": "next execution, `1+1`, ms",
@@ -112,7 +112,8 @@ async def _measure(rounds: int, names: list[str], *, peers: bool) -> dict[str, d
         data = world.folder / "sdk"
         data.mkdir(mode=0o755)
         link_environments(data)
-        index = _write_index(world.folder / "index")
+        Index(world.folder / "index").add(_PACKAGE, files={f"{_PACKAGE}.py": "number = 1\n"})
+        index = (world.folder / "index" / "simple").as_uri()
         os.environ.update(MOONPOOL_DATA_DIR=str(data), MOONPOOL_PACKAGE_INDEX=index)
         await moonpool.run("1+1", environment="data")  # builds what is missing under this path: no start counts that
         agent = await world.peers.agent("ipybox") if peers else None
@@ -145,21 +146,6 @@ async def _asked(agent: Agent, name: str, index: str) -> list[float]:
     answer = await agent.ask(name, count=20, package=_PACKAGE, index=index)
     seconds: list[float] = answer["seconds"]
     return seconds
-
-
-def _write_index(folder: Path) -> str:
-    """A package index on this machine with one small wheel; its address."""
-    module = _PACKAGE.replace("-", "_")
-    place = folder / "simple" / _PACKAGE
-    place.mkdir(parents=True)
-    wheel, info = f"{module}-1.0-py3-none-any.whl", f"{module}-1.0.dist-info"
-    with zipfile.ZipFile(place / wheel, "w") as archive:
-        archive.writestr(f"{module}.py", "number = 1\n")
-        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {_PACKAGE}\nVersion: 1.0\n")
-        archive.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr(f"{info}/RECORD", "")
-    (place / "index.html").write_text(f'<a href="{wheel}">{wheel}</a>', encoding="utf-8")
-    return (folder / "simple").as_uri()
 
 
 class _Ours:
@@ -231,7 +217,7 @@ class _Ours:
             async with moonpool.session(environment="data", packages="any") as session:
                 await session.run("1+1")
                 seconds = await _timed(lambda: session.install(_PACKAGE))
-                assert (await session.run("import moonpool_bench_package as one; one.number")).check().data == 1
+                assert (await session.run(f"import {_PACKAGE} as one; one.number")).check().data == 1
         return [seconds]
 
     async def memory(self) -> list[float]:

@@ -124,6 +124,7 @@ async def test_code_may_be_given_as_text() -> None:
             CodeRequest(code=code)  # type: ignore[arg-type]
 
 
+@pytest.mark.req("X-07")
 async def test_output_streams_while_the_code_runs() -> None:
     heard: list[tuple[Stream, bytes]] = []
     async with open_app() as app:

@@ -45,7 +45,7 @@ async def test_no_output_is_lost_or_swapped_in_five_hundred_mixed_executions() -
     assert processes_of_ours() <= before
 
 
-@pytest.mark.req("H-088")
+@pytest.mark.req("H-088", "X-07")
 async def test_three_hundred_programs_of_all_sorts_give_one_line_each_that_parses() -> None:
     with anyio.fail_after(280):
         async with open_app() as app:

@@ -45,7 +45,7 @@ def connecting(channel: ApprovalChannel, socket: Any) -> asyncio.Task[None]:
     return asyncio.ensure_future(channel.connect(websocket))
 
 
-@pytest.mark.req("I-062", "I-063")
+@pytest.mark.req("I-062", "I-063", "I-065")
 async def test_a_question_is_allowed_at_once_refused_without_a_client_or_answered_in_time() -> None:
     assert await ApprovalChannel().request("s", "t", {})
     channel, socket = ApprovalChannel(approval_required=True, approval_timeout=0.05), FakeWebSocket()
@@ -59,8 +59,8 @@ async def test_a_question_is_allowed_at_once_refused_without_a_client_or_answere
         with pytest.raises(TimeoutError):
             await channel.request("s", "t", {"a": 1})
         late = await socket.sent.get()
-        assert (late["jsonrpc"], late["method"]) == ("2.0", "approve")
-        assert late["params"] == {"server_name": "s", "tool_name": "t", "tool_args": {"a": 1}}
+        asked_about = {"server_name": "s", "tool_name": "t", "tool_args": {"a": 1}}
+        assert late == {"jsonrpc": "2.0", "method": "approve", "params": asked_about, "id": late["id"]}
         channel.approval_timeout = None
         for accepted in (True, False):
             asked = asyncio.ensure_future(channel.request("s", "t", {}))
@@ -74,6 +74,25 @@ async def test_a_question_is_allowed_at_once_refused_without_a_client_or_answere
     assert not channel.open
 
 
+@pytest.mark.req("I-062", "I-064")
+async def test_a_channel_that_is_disconnected_fails_all_that_wait() -> None:
+    channel, socket = ApprovalChannel(approval_required=True), FakeWebSocket()
+    with anyio.fail_after(30):
+        connection = connecting(channel, socket)
+        assert await socket.sent.get() == "accepted"
+        waiting = [asyncio.ensure_future(channel.request("s", f"t{number}", {})) for number in range(2)]
+        assert [(await socket.sent.get())["params"]["tool_name"] for _ in waiting] == ["t0", "t1"]
+        await channel.disconnect()
+        for one in waiting:
+            with pytest.raises(RuntimeError, match="disconnected"):
+                await one
+        await connection
+        assert not channel.open
+        with pytest.raises(RuntimeError, match="not connected"):
+            await channel.request("s", "t", {})
+
+
+@pytest.mark.req("I-065")
 @pytest.mark.parametrize("answer", [{"id": "x"}, {"id": "x", "result": "yes"}, [], "yes", 7])
 async def test_what_is_no_answer_ends_the_connection(answer: Any) -> None:
     channel, socket = ApprovalChannel(approval_required=True), FakeWebSocket()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -60,9 +61,10 @@ seen = [attempt(way) for way in ways]
 import socket
 for address in (('127.0.0.1', PORT), ('169.254.169.254', 80)):
     seen.append(attempt(lambda: socket.create_connection(address, timeout=5)))
+for address in SOCKETS:
+    seen.append(attempt(lambda: socket.socket(socket.AF_UNIX).connect(address)))
 print(seen)
 """
-
 READER = """
 from serving import Tools, serve, text
 tools = Tools("reader")
@@ -150,13 +152,20 @@ async def test_code_is_in_a_sandbox_whatever_is_asked_for_and_that_is_said_once(
     secret = tmp_path_factory.mktemp("home") / ".ssh" / "id_ed25519"
     secret.parent.mkdir()
     secret.write_text("private", encoding="utf-8")
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        code = f"PATH, PORT = {str(secret)!r}, {listener.getsockname()[1]}\n{NATIVE}"
+    sockets = [f"\0{secret.parent}", str(secret.with_name("agent"))]  # as another session or a program may have
+    with ExitStack() as open_now:
+        for address in sockets:
+            unix = open_now.enter_context(socket.socket(socket.AF_UNIX))
+            unix.bind(address)
+            unix.listen()
+        listener = open_now.enter_context(socket.create_server(("127.0.0.1", 0)))
+        code = f"PATH, PORT, SOCKETS = {str(secret)!r}, {listener.getsockname()[1]}, {sockets}\n{NATIVE}"
         for sandbox in (False, False, True):
             async with CodeExecutor(sandbox=sandbox, log_level="INFO") as executor:
                 seen = (await executor.execute(code)).text or ""
             assert "private" not in seen
-            assert seen.endswith("['FileNotFoundError', 256, 'CalledProcessError', b'', 'OSError', 'OSError']"), seen
+            refused = ["FileNotFoundError", 256, "CalledProcessError", b"", *["OSError"] * 4]
+            assert seen.endswith(str(refused)), seen
     assert [record.message for record in caplog.records if "sandbox" in record.message] == [
         "sandbox=False: code runs in a sandbox all the same"
     ]

@@ -7,9 +7,9 @@ import json
 import logging
 import os
 import re
+import signal
 import sys
 import tempfile
-import zipfile
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,8 @@ from mcp import Client, StdioServerParameters
 
 from apps import DATA, SERVERS, open_app
 from commands.process import SCRIPT
+from from_ipybox.examples import stand_ins
+from from_ipybox.processes import processes_with
 from from_ipybox.test_folders import PICTURE
 from moonpool.cli.log_lines import log_from
 from moonpool.cli.mcp import mcp
@@ -29,6 +31,7 @@ from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.features.approvals.files import opened_approvals
 from moonpool.features.approvals.model import Answerer
+from moonpool.ipybox import generate_mcp_sources
 from moonpool.ipybox.mcp_server.definitions import REGISTER
 from moonpool.ipybox.mcp_server.serving import rules_in_force
 from moonpool.ipybox.mcp_server.tools import IpyboxTools
@@ -39,7 +42,11 @@ from moonpool.server.mcp.client_requests import Bindings
 from moonpool.server.mcp.connection_calls import Caller
 from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
+from packages.fake_index import Index
+from process_tree import descendants_of, wait_gone
 from run_folder import run_folder
+from server.raw_client import PATIENCE_S, RawClient
+from waiting import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -98,7 +105,9 @@ async def cell(client: Client, code: str, failed: bool = False, **more: Any) -> 
     return await text(client, "execute_ipython_cell", failed, code=code, **more)
 
 
-@pytest.mark.req("I-080", "I-081", "I-082", "I-083", "I-085", "I-086", "I-089", "I-090", "I-100", "X-16")
+@pytest.mark.req(
+    "I-080", "I-081", "I-082", "I-083", "I-085", "I-086", "I-089", "I-090", "I-100", "I-101", "X-16", "X-28"
+)
 @pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
 async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: str) -> None:
     work = tmp_path / "work"
@@ -164,6 +173,40 @@ async def test_an_agent_registers_calls_saves_and_resets(tmp_path: Path, mode: s
         assert len(asked) == 1
 
 
+BRAVE: dict[str, Any] = {
+    "command": "npx",
+    "args": ["-y", "@brave/brave-search-mcp-server", "--transport", "stdio"],
+    "env": {"BRAVE_API_KEY": "${BRAVE_API_KEY}"},
+}
+SEARCH = """
+from mcptools.brave_search.brave_web_search import Params, run
+
+result = run(Params(query="Python asyncio tutorial", count=3))
+print(result)
+"""
+
+
+@pytest.mark.req("I-081", "I-089", "I-090")
+@pytest.mark.parametrize(
+    ("of_client", "of_file", "length"),
+    [
+        pytest.param({"BRAVE_API_KEY": "abcd"}, "", 4, id="client", marks=pytest.mark.slow),
+        pytest.param({}, "BRAVE_API_KEY=abcdef\n", 6, id="file"),
+        pytest.param({"BRAVE_API_KEY": "abcd"}, "BRAVE_API_KEY=abcdef\n", 4, id="both"),
+    ],
+)
+async def test_ipyboxs_example_of_a_key_for_a_server(
+    tmp_path: Path, of_client: dict[str, str], of_file: str, length: int
+) -> None:
+    npx, work = stand_ins(tmp_path / "bin"), tmp_path / "work"
+    work.mkdir()
+    (work / ".env").write_text(of_file, encoding="utf-8")
+    async with profile(work, "--approve", "auto", PATH=npx, **of_client) as (client, _):
+        await text(client, "register_mcp_server", server_name="brave_search", server_params=BRAVE)
+        found = await cell(client, SEARCH)
+    assert found == f"3 pages about Python asyncio tutorial, found with a key of {length} characters"
+
+
 @asynccontextmanager
 async def tools_in(workspace: Path, registrar: Approver, **environ: str) -> AsyncGenerator[IpyboxTools]:
     """The tools of a connection in this process."""
@@ -182,6 +225,7 @@ async def said(tools: IpyboxTools, name: str, failed: bool = True, **arguments: 
     return answer.text
 
 
+@pytest.mark.req("I-024", "I-084")
 async def test_bad_calls_say_what_is_wrong_and_change_nothing(tmp_path: Path) -> None:
     servers: dict[str, tuple[dict[str, Any], str]] = {
         "a missing variable": ({"command": "x", "env": {"A": "${NOT_SET_HERE}"}}, "NOT_SET_HERE"),
@@ -314,7 +358,7 @@ async def test_code_works_in_the_workspace_and_reaches_nothing_else(tmp_path: Pa
         assert (work / "mcptools").is_dir()
 
 
-@pytest.mark.req("I-086")
+@pytest.mark.req("I-086", "I-089")
 def test_a_workspace_is_made_and_its_variables_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     assert enter_workspace(Path(), {}).root == tmp_path
@@ -438,7 +482,9 @@ def test_a_sandbox_configuration_names_domains_or_says_why_not(
     def domains(path: Path | None) -> tuple[str, ...]:
         return rules_in_force(path).domains([tmp_path], [], os.environ)
 
-    assert domains(None) == domains(path) == ()
+    assert domains(None) == ()
+    assert caplog.messages == []
+    assert domains(path) == ()
     assert "was not there and was made, with the default rules: no network" in caplog.text
     assert json.loads(path.read_text(encoding="utf-8"))["filesystem"]["allowWrite"] == ["."]
     path.write_text(json.dumps({"network": {"allowedDomains": ["example.org"]}}), encoding="utf-8")
@@ -486,6 +532,35 @@ async def test_code_decides_nothing_for_the_next_start(tmp_path: Path) -> None:
         assert "HTTPS_PROXY" in (await cell(client, SEEN)).upper()
 
 
+CALL_AND_STAY = """
+from mcptools.echo import text
+open("on", "w").write(text.run(text.Params(text="called")))
+while True:
+    pass
+"""
+
+
+@pytest.mark.req("I-092")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_a_signal_during_a_cell_ends_kernel_and_servers(tmp_path: Path, number: signal.Signals) -> None:
+    mark, on = str(tmp_path), tmp_path / "on"
+    await generate_mcp_sources("echo", {**ECHO, "env": {"OF_THIS_TEST": mark}}, tmp_path / "mcptools")
+    given = ["--profile", "ipybox", "--workspace", str(tmp_path), "--approve", "auto"]
+
+    def served() -> None:
+        with RawClient(command=[str(SCRIPT), "mcp", *given]) as client:
+            client.handshake()
+            client.request("tools/call", {"name": "execute_ipython_cell", "arguments": {"code": CALL_AND_STAY}})
+            wait_until(lambda: on.exists() and on.read_bytes() == b"called", within_s=60)
+            family = descendants_of(client.process.pid)
+            assert len({int(pid) for pid in processes_with(mark)} & family) == 1
+            client.process.send_signal(number)
+            assert client.process.wait(PATIENCE_S) == 0
+            assert wait_gone(family, PATIENCE_S) == set()
+
+    await asyncio.to_thread(served)
+
+
 @pytest.mark.req("I-088")
 def test_the_other_options_of_ipybox_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     ports = ["--tool-server-host", "h", "--tool-server-port", "1", "--kernel-gateway-host", "h"]
@@ -505,17 +580,9 @@ def test_the_other_options_of_ipybox_are_taken(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.req("I-084", "I-085")
 async def test_an_installed_package_stays_through_a_reset(tmp_path: Path) -> None:
     index = Path(tempfile.mkdtemp(prefix="index-", dir=run_folder()))  # not in /tmp, which a sandbox has for itself
-    project = index / "tinything"
-    project.mkdir()
     index.chmod(0o755)
-    name, info = "tinything-1.2-py3-none-any.whl", "tinything-1.2.dist-info"
-    with zipfile.ZipFile(project / name, "w") as wheel:
-        wheel.writestr("tinything.py", "size = 'tiny'\n")
-        wheel.writestr(f"{info}/METADATA", "Metadata-Version: 2.1\nName: tinything\nVersion: 1.2\n")
-        wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        wheel.writestr(f"{info}/RECORD", f"tinything.py,,\n{info}/METADATA,,\n{info}/WHEEL,,\n{info}/RECORD,,\n")
-    (project / "index.html").write_text(f'<a href="{name}">{name}</a>', encoding="utf-8")
-    async with profile(tmp_path, MOONPOOL_PACKAGE_INDEX=index.as_uri()) as (client, _):
+    Index(index).add("tinything", "1.2", files={"tinything.py": "size = 'tiny'\n"})
+    async with profile(tmp_path, MOONPOOL_PACKAGE_INDEX=(index / "simple").as_uri()) as (client, _):
         assert await text(client, "install_package", package_name="tinything>=1") == "installed tinything==1.2"
         for _ in range(2):
             assert await cell(client, "import tinything\nprint(tinything.size)") == "tiny"

@@ -175,7 +175,32 @@ except ToolRunnerError as error:
 """
 
 
-@pytest.mark.req("I-061", "I-100", "I-101")
+WHERE_IT_CALLS = """
+import os
+from mcptools.echo import fail
+from moonpool.ipybox import ToolRunnerError
+
+for environ in ({}, {"TOOL_SERVER_HOST": "127.0.0.2"}, {"TOOL_SERVER_HOST": "127.0.0.3", "TOOL_SERVER_PORT": "1"}):
+    os.environ.update(environ)
+    try:
+        fail.run()
+    except ToolRunnerError as error:
+        print(error)
+"""
+
+
+@pytest.mark.req("I-061")
+async def test_a_package_calls_the_address_of_two_variables_with_ipyboxs_defaults(project: Path) -> None:
+    await generate_mcp_sources("echo", SERVER, project / "mcptools")
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("TOOL_SERVER_")}
+    told = await anyio.run_process([sys.executable, "-c", WHERE_IT_CALLS], env={**environ, "PYTHONPATH": str(project)})
+    assert told.stdout.decode().splitlines() == [
+        f"no tool server of yours runs at {place}; start a ToolServer"
+        for place in ("localhost:8900", "127.0.0.2:8900", "127.0.0.3:1")
+    ]
+
+
+@pytest.mark.req("I-061", "I-100", "I-101", "X-28")
 async def test_a_package_imports_outside_a_sandbox_and_calls_a_tool_server(project: Path) -> None:
     parser = project / "mcpparse" / "echo" / "text.py"
     parser.parent.mkdir(parents=True)
@@ -222,8 +247,10 @@ async def test_names_that_cannot_be_packages_are_refused() -> None:
     assert not Path("mcptools").exists()
 
 
-@pytest.mark.req("I-005", "I-018", "I-020", "I-021", "I-022", "I-043")
-async def test_placeholders_are_kept_and_their_values_never(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.req("I-005", "I-018", "I-020", "I-021", "I-022", "I-043", "X-27")
+async def test_placeholders_stay_with_the_host_and_their_values_are_never_written(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     given = {**SERVER, "env": {"FROM_ENV": "${OF_ENV}", "FROM_FILE": "${OF_FILE}"}}
     with pytest.raises(moonpool.ConfigError, match="OF_ENV"):
         await generate_mcp_sources("echo", given, Path("mcptools"))
@@ -231,10 +258,12 @@ async def test_placeholders_are_kept_and_their_values_never(monkeypatch: pytest.
     monkeypatch.setenv("OF_ENV", "v4lue-of-env")
     Path(".env").write_text("# a comment\nOF_ENV=other\nexport OF_FILE='v4lue of file'  # why\n", encoding="utf-8")
     await generate_mcp_sources("echo", given, Path("mcptools"))
-    written = [*Path("mcptools").rglob("*"), *(DATA / "private" / "ipybox").glob("*.json")]
-    texts = [path.read_text(encoding="utf-8") for path in written if path.is_file()]
-    assert any("${OF_ENV}" in text for text in texts)
-    assert not any("v4lue" in text for text in texts)
+    generated = "".join(path.read_text(encoding="utf-8") for path in Path("mcptools").rglob("*.py"))
+    kept = "".join(path.read_text(encoding="utf-8") for path in (DATA / "private" / "ipybox").glob("*.json"))
+    assert [
+        name for name in ("OF_ENV", "OF_FILE", "v4lue", SERVER["command"], "server_params") if name in generated
+    ] == []
+    assert ("${OF_ENV}" in kept, "v4lue" in kept) == (True, False)
     code = """
 from mcptools.echo import environment
 import os

@@ -96,24 +96,21 @@ def test_what_is_no_settings_file_is_refused(content: bytes, tmp_path: Path) -> 
 
 
 @pytest.mark.anyio
-@pytest.mark.req("I-073", "I-075", "I-078", "X-09")
-async def test_a_domain_of_the_file_reaches_the_proxy_and_no_other_does(project: Path) -> None:
+@pytest.mark.req("I-073", "I-078", "X-09")
+async def test_hosts_that_the_file_leaves_out_are_refused_and_without_it_there_is_no_network(project: Path) -> None:
+    """`test_seed_examples` reaches the hosts that it names."""
     file = project / "sandbox.json"
     file.write_text(json.dumps(network(allowedDomains=["allowed.example"])), encoding="utf-8")
     code = """
 import urllib.request, urllib.error
-for host in ("allowed.example", "other.example"):
-    try:
-        urllib.request.urlopen(f"http://{host}/", timeout=20)
-    except urllib.error.HTTPError as error:
-        print(host, error.code)
-    except OSError as error:
-        print(host, type(error).__name__)
+try:
+    urllib.request.urlopen("http://other.example/", timeout=20)
+except OSError as error:
+    print(type(error).__name__, getattr(error, "code", ""))
 """
     async with CodeExecutor(sandbox_config=file) as executor:
-        allowed, other = ((await executor.execute(code)).text or "").splitlines()
-        assert allowed != other.replace("other", "allowed")
+        assert (await executor.execute(code)).text == "HTTPError 403"
     async with CodeExecutor(sandbox=True) as executor:
-        assert (await executor.execute(code)).text == "allowed.example URLError\nother.example URLError"
+        assert (await executor.execute(code)).text == "URLError"
     with pytest.raises(moonpool.ConfigError, match="cannot be read"):
         await CodeExecutor(sandbox=True, sandbox_config=project / "missing.json").start()

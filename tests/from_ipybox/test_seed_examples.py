@@ -1,61 +1,34 @@
 """The examples of ipybox's documentation, word for word but for the name of the package.
 
 `npx`, `uvx` and `srt` are stand-ins on the search path that serve what the named servers would. Examples that need
-IPython are in `test_code_executor`, those of sandbox settings in `test_sandbox_config`.
+IPython run in the environment `data`; what the plugin's skill teaches is in `tests/plugin`.
 """
 
 from __future__ import annotations
 
-import ast
 import asyncio
-import os
-import sys
 from pathlib import Path
-from textwrap import dedent
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from apps import SERVERS
+import moonpool
+from apps import DATA
+from from_ipybox.examples import here, run_example, stand_ins
+from moonpool.ipybox import CodeExecutor
+from network.fake_internet import NEEDS_NAMESPACES, printed_by
+from upstreams.peers import HttpServer
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 pytestmark = pytest.mark.anyio
-
-IMPORTS = """
-import asyncio
-import tempfile
-from pathlib import Path
-from ipybox import ApprovalRequest, CodeExecutionChunk, CodeExecutionError, CodeExecutionResult, CodeExecutor
-from ipybox import generate_mcp_sources
-from ipybox.kernel_mgr.client import ExecutionResult, KernelClient
-from ipybox.kernel_mgr.server import KernelGateway
-from ipybox.tool_exec.approval.client import ApprovalClient
-from ipybox.tool_exec.client import ToolRunner
-from ipybox.tool_exec.server import ToolServer
-"""
 
 
 @pytest.fixture(autouse=True)
 def servers(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`npx`, `uvx` and `srt`."""
-    folder = project / "bin"
-    folder.mkdir()
-    for name in ("npx", "uvx", "srt"):
-        program = folder / name
-        program.write_text(f"#!/bin/sh\nexec {sys.executable} {SERVERS / 'stand_ins.py'}\n", encoding="utf-8")
-        program.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", stand_ins(project / "bin"))
     monkeypatch.setenv("BRAVE_API_KEY", "k3y")
-
-
-def here(text: str) -> str:
-    return dedent(text).replace("from ipybox", "from moonpool.ipybox")
-
-
-async def run_example(text: str, **scope: Any) -> dict[str, Any]:
-    """Run statements, some of which await."""
-    code = compile(here(IMPORTS) + dedent(text), "<example>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
-    await eval(code, scope)  # noqa: S307  our own text
-    return scope
 
 
 BRAVE = """
@@ -169,6 +142,22 @@ async def test_code_execution_and_approval() -> None:
                         await item.accept()
                     case CodeExecutionResult():
                         assert item.text == "num results = 3"
+
+        code = """
+        from mcptools.brave_search.brave_image_search import Params, Result, run
+
+        # Params validates input
+        params = Params(query="neural topic models", count=3)
+
+        # run() calls the MCP tool and returns a Result (or str for untyped tools)
+        result: Result = run(params)
+
+        for image in result.items:
+            print(image.title)
+        """
+        async with CodeExecutor() as executor:
+            result = await executor.execute(code)
+            assert result.text.splitlines() == [f"neural topic models {n}" for n in range(3)]
         '''
     )
 
@@ -201,6 +190,29 @@ async def test_chunks_timeouts_environment_and_reset() -> None:
             assert result.text == "test_val"
 
         async with CodeExecutor() as executor:
+            import os
+
+            result = await executor.execute("import os; print(os.getcwd())")
+            assert result.text == os.getcwd()
+        '''
+    )
+
+
+@pytest.fixture
+def ipython(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Code that is indented as a whole needs it, as do plots; `requests` is in its environment, too."""
+    monkeypatch.delenv("MOONPOOL_ENVIRONMENT")
+
+
+@pytest.mark.slow  # builds the environment data
+@pytest.mark.timeout(300)
+@pytest.mark.req("I-036", "I-044", "I-073", "I-075", "I-087", "X-09")
+@pytest.mark.usefixtures("ipython")
+@NEEDS_NAMESPACES
+async def test_reset_plots_and_sandboxes(project: Path) -> None:
+    await run_example(
+        '''
+        async with CodeExecutor() as executor:
             await executor.execute("x = 42")
             result = await executor.execute("print(x)")
             assert result.text == "42"
@@ -208,15 +220,46 @@ async def test_chunks_timeouts_environment_and_reset() -> None:
             await executor.reset()
 
             code = """
-        try:
-            print(x)
-        except NameError:
-            print("x not defined")
-        """
+            try:
+                print(x)
+            except NameError:
+                print("x not defined")
+            """
             result = await executor.execute(code)
             assert result.text == "x not defined"
+
+        code = """
+        import matplotlib.pyplot as plt
+        plt.plot([1, 2, 3], [1, 4, 9])
+        plt.show()
+        """
+        with tempfile.TemporaryDirectory() as images_dir:
+            async with CodeExecutor(images_dir=Path(images_dir)) as executor:
+                result = await executor.execute(code)
+                assert len(result.images) == 1
+                assert result.images[0].exists()
+                assert result.images[0].suffix == ".png"
+
+        async with CodeExecutor(sandbox=True) as executor:
+            result = await executor.execute("print('hello world')")
+            assert result.text == "hello world"
+
+            code = """
+            import requests
+            try:
+                requests.get('https://example.org')
+            except Exception as e:
+                print(e)
+            """
+
+            # Default sandbox config blocks internet access
+            result = await executor.execute(code)
+            assert "Failed to resolve 'example.org'" in result.text
         '''
     )
+    program = Path(__file__).with_name("example_domain.py")
+    by_example, by_server = await asyncio.to_thread(printed_by, program, project, DATA)
+    assert by_example == by_server == ["example.org 200", "www.example.com 403", "sub.example.org 403"]
 
 
 @pytest.mark.req("I-076", "I-077")
@@ -368,6 +411,10 @@ for repo in top_repos:
     repo_name = repo['name']
     stars = repo['stargazers_count']
 
+    print(f"\\n{'='*60}")
+    print(f"📦 {repo_name} | ⭐ {stars:,} stars")
+    print(f"{'='*60}")
+
     # Get commits
     commits_result = list_commits.run(list_commits.Params(
         owner="torvalds",
@@ -382,29 +429,152 @@ for repo in top_repos:
         short_sha = sha[:7]
         message = commit['commit']['message'].split('\\n')[0]  # First line only
         url = commit['html_url']
-        print(f"{i}. {message} {url}")
+
+        print(f"\\n{i}. {message}")
+        print(f"   🔗 {url}")
 """
+CHAINED = """
+import json
+from mcptools.github import search_repositories, list_commits
+
+# Get Torvalds' repos sorted by stars
+repos_result = search_repositories.run_parsed(
+    search_repositories.Params(
+        query="user:torvalds",
+        sort=search_repositories.Sort.stars,
+        order=search_repositories.Order.desc,
+        perPage=3
+    )
+)
+
+# Get top 3 repos
+top_repos = repos_result.repositories[:3]
+print(f"Found {len(top_repos)} repos\\n")
+
+for repo in top_repos:
+    print(f"📦 {repo.name} ⭐ {repo.stargazers_count:,} stars")
+    print("-" * 60)
+
+    # Get latest 5 commits
+    commits_raw = list_commits.run(
+        list_commits.Params(
+            owner="torvalds",
+            repo=repo.name,
+            perPage=5
+        )
+    )
+
+    # Parse the commits JSON
+    commits = json.loads(commits_raw)
+
+    for commit in commits[:5]:
+        sha = commit["sha"][:7]
+        message = commit["commit"]["message"].split("\\n")[0]
+        url = commit["html_url"]
+        print(f"  {sha}: {message}")
+        print(f"         {url}")
+
+    print()
+"""
+SAVED = """
+from gentools.github.commits_of_top_repos import run
+
+results = run(username="torvalds", top_n_repos=3, last_n_commits=5)
+
+for repo in results:
+    print(f"\\n## {repo.name} ({repo.stars:,} ⭐)")
+    print("-" * 60)
+    for commit in repo.commits:
+        print(f"• {commit.message}")
+        print(f"  {commit.url}")
+"""
+WRITTEN = {  # by the agent of the example, which does not show it
+    "mcpparse/github/search_repositories.py": """
+import json
+from types import SimpleNamespace
+from mcptools.github.search_repositories import run
+
+def run_parsed(params):
+    items = json.loads(run(params))["items"]
+    return SimpleNamespace(repositories=[SimpleNamespace(**item) for item in items])
+""",
+    "gentools/github/commits_of_top_repos/__init__.py": "from .api import run",
+    "gentools/github/commits_of_top_repos/api.py": """
+from . import impl
+
+def run(username, top_n_repos, last_n_commits):
+    return impl.run(username, top_n_repos, last_n_commits)
+""",
+    "gentools/github/commits_of_top_repos/impl.py": """
+import json
+from types import SimpleNamespace
+from mcptools.github import search_repositories, list_commits
+
+def run(username, top_n_repos, last_n_commits):
+    found = search_repositories.run_parsed(search_repositories.Params(query=f"user:{username}")).repositories
+    return [
+        SimpleNamespace(name=one.name, stars=one.stargazers_count, commits=commits_of(username, one, last_n_commits))
+        for one in found[:top_n_repos]
+    ]
+
+def commits_of(owner, repo, count):
+    commits = json.loads(list_commits.run(list_commits.Params(owner=owner, repo=repo.name, perPage=count)))
+    return [
+        SimpleNamespace(message=one["commit"]["message"].partition("\\n")[0], url=one["html_url"]) for one in commits
+    ]
+""",
+}
 
 
-@pytest.mark.req("I-015", "I-017", "I-105")
-async def test_the_code_actions_of_the_plugin() -> None:
-    scope = await run_example("""
-        github_mcp_params = {"command": "uvx", "args": ["github-mcp-server"]}
-        await generate_mcp_sources("github", github_mcp_params, Path("mcptools"))
-        executor = CodeExecutor()
-        await executor.start()
-    """)
-    executor = scope["executor"]
-    try:
-        found = (await executor.execute(SEARCH)).text
-        assert found.splitlines() == [
-            "Found 10 repos",
-            "- repo0: 1000 stars",
-            "- repo1: 999 stars",
-            "- repo2: 998 stars",
-        ]
-        lines = (await executor.execute(COMMITS)).text.splitlines()
-        assert len(lines) == 15
-        assert lines[:2] == ["1. change 0 https://h/0", "2. change 1 https://h/1"]
-    finally:
-        await executor.stop()
+@pytest.fixture
+def github(monkeypatch: pytest.MonkeyPatch) -> Iterator[HttpServer]:
+    """GitHub's MCP server as the examples reach it: over HTTP, with a key of the environment in a header."""
+    monkeypatch.setenv("GITHUB_API_KEY", "gh-k3y-4711")
+    monkeypatch.setenv("WANTED_AUTHORIZATION", "Bearer gh-k3y-4711")
+    server = HttpServer("github_replica.py")
+    yield server
+    server.kill()
+
+
+@pytest.mark.req("I-015", "I-017", "I-019", "I-020", "I-100", "I-102", "I-104", "I-105")
+async def test_a_server_over_http_and_the_code_actions_of_the_plugin(project: Path, github: HttpServer) -> None:
+    registering = """
+        github_mcp_params = {
+            "url": "https://api.githubcopilot.com/mcp/",
+            "headers": {"Authorization": "Bearer ${GITHUB_API_KEY}"},
+        }
+
+        await generate_mcp_sources(
+            server_name="github",
+            server_params=github_mcp_params,
+            root_dir=Path("mcptools"),
+        )
+    """.replace("https://api.githubcopilot.com/mcp/", github.url("/mcp"))
+    with pytest.raises(moonpool.MoonpoolError, match="refused our credential"):
+        await run_example(registering.replace("Bearer", "Basic"))
+    await run_example(registering)
+    for name, text in WRITTEN.items():
+        file = project / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text, encoding="utf-8")
+    names = ("linux", "subsurface", "uemacs")
+    async with CodeExecutor() as executor:
+        said = [((await executor.execute(code)).text or "").splitlines() for code in (SEARCH, COMMITS, CHAINED, SAVED)]
+    searched, listed, chained, saved = said
+    assert searched == ["Found 4 repos", "- linux: 200000 stars", "- subsurface: 2000 stars", "- uemacs: 1500 stars"]
+    assert [line for line in listed if "📦" in line] == [
+        "📦 linux | ⭐ 200,000 stars",
+        "📦 subsurface | ⭐ 2,000 stars",
+        "📦 uemacs | ⭐ 1,500 stars",
+    ]
+    assert [line for line in listed if ". " in line] == [
+        f"{n + 1}. {one}: change {n}" for one in names for n in range(5)
+    ]
+    assert chained[:5] == [
+        "Found 3 repos",
+        "",
+        "📦 linux ⭐ 200,000 stars",
+        "-" * 60,
+        "  0000000: linux: change 0",
+    ]
+    assert [line for line in saved if "•" in line] == [f"• {one}: change {n}" for one in names for n in range(5)]

@@ -39,7 +39,7 @@ async def asked(executor: CodeExecutor, code: str, *, accept: bool = True) -> tu
     return requests, text
 
 
-@pytest.mark.req("I-049")
+@pytest.mark.req("I-049", "P-019")
 async def test_shell_commands_are_asked_about_and_nothing_else_starts_a_process() -> None:
     async with CodeExecutor(approve_shell_cmds=True, require_shell_escape=True, approve_tool_calls=False) as executor:
         for code, tool, command, text in (
@@ -62,21 +62,21 @@ async def test_shell_commands_are_asked_about_and_nothing_else_starts_a_process(
         with pytest.raises(CodeExecutionError, match="CalledProcessError"):
             await asked(executor, "%%bash\nexit 3")
         assert (await executor.execute("import os; print(os.path.exists('made'))")).text == "False"
-        for code, told in (
+        guarded = (
             ("import subprocess; subprocess.run(['true'])", "Direct subprocess calls"),
             ("import os; os.system('true')", r"Direct os\.system\(\) calls"),
             ("import os; os.popen('true')", "Direct subprocess calls"),
             ("import os; os.posix_spawn('/bin/true', ['true'], {})", r"Direct os\.posix_spawn\(\) calls"),
             ("import pty; pty.spawn('true')", r"Direct pty\.spawn\(\) calls"),
-        ):
-            with pytest.raises(CodeExecutionError, match=f"{told} are not allowed. Use ! syntax."):
-                await executor.execute(code)
-        with pytest.raises(CodeExecutionError, match="KernelExited"):
-            await executor.execute("import os; os._exit(0)")
-        assert await asked(executor, "!echo on") == (
-            [("ipybox", "shell", "echo on")],
-            "on",
-        )  # the next kernel asks, too
+        )
+        for end in ("", "import os; os._exit(0)"):  # the next kernel has the same guards
+            if end:
+                with pytest.raises(CodeExecutionError, match="KernelExited"):
+                    await executor.execute(end)
+            for code, told in guarded:
+                with pytest.raises(CodeExecutionError, match=f"{told} are not allowed. Use ! syntax."):
+                    await executor.execute(code)
+            assert await asked(executor, "!echo on") == ([("ipybox", "shell", "echo on")], "on")
 
 
 async def test_processes_start_freely_where_only_commands_are_asked_about() -> None:

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import httpx2
 import pytest
-from starlette.websockets import WebSocketDisconnect
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 import moonpool
 from apps import DATA, fixture_server
 from from_ipybox.processes import processes_with
+from moonpool.core.calls import ToolCallOutcome
 from moonpool.ipybox import (
-    ApprovalChannel,
     ApprovalClient,
     ApprovalRejectedError,
     ApprovalRequest,
@@ -36,8 +35,10 @@ from moonpool.ipybox import (
 )
 from moonpool.ipybox.tool_exec.addresses import access_to
 from moonpool.ipybox.tool_exec.client import reset
+from moonpool.ipybox.tool_exec.host_tools import answer_of
 from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
+from tables import every_row
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -70,7 +71,7 @@ async def test_the_last_description_of_a_server_counts(tmp_path: Path) -> None:
             assert len(await asyncio.to_thread(processes_with, str(tmp_path))) == 1  # the one before has ended
 
 
-@pytest.mark.req("I-054", "I-055", "I-056", "I-057", "I-058", "I-059", "I-060")
+@pytest.mark.req("I-054", "I-055", "I-056", "I-057", "I-058", "I-059")
 async def test_a_runner_calls_tools_through_a_server(tmp_path: Path) -> None:
     server = ToolServer(port=0)
     await server.stop()  # nothing runs
@@ -114,7 +115,41 @@ async def test_a_runner_calls_tools_through_a_server(tmp_path: Path) -> None:
     assert not list((DATA / "private" / "ipybox" / "tool-servers").iterdir())
 
 
-@pytest.mark.req("I-063", "I-065", "I-066", "I-067")
+@pytest.mark.req("I-059")
+@every_row(
+    ("raw", "result"),
+    [
+        ({"structuredContent": {}, "content": [{"type": "text", "text": "{}"}]}, {}),
+        ({"structuredContent": {"a": 1}, "content": [{"type": "text", "text": "other"}]}, {"a": 1}),
+        ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b\n"}]}, "a\nb\n"),
+        ({"content": [{"type": "image", "data": ""}, {"type": "text", "text": "a"}]}, "a"),
+        ({"content": [{"type": "image", "data": ""}]}, None),
+        ({"content": []}, None),
+        ({}, None),
+    ],
+)
+def test_a_result_is_structured_content_else_the_texts_in_lines_else_none(raw: Any, result: Any) -> None:
+    assert answer_of(ToolCallOutcome(raw=raw, data_from="content")) == {"result": result}
+
+
+@pytest.mark.req("I-065")
+async def test_a_question_and_its_answer_are_json_rpc_on_the_wire() -> None:
+    async with served(approval_required=True) as server:
+        address, access = access_to(server.host, server.port)
+        headers = {"Authorization": f"Bearer {access.approval}"}
+        async with connect(f"ws://{address.netloc}/approval", additional_headers=headers) as wire:
+            for answer, expected in ((True, "a"), (False, ApprovalRejectedError)):
+                calling = asyncio.ensure_future(runner_of(server).run("text", {"text": "a"}))
+                with anyio.fail_after(30):
+                    asked = json.loads(await wire.recv())
+                    about = {"server_name": "echo", "tool_name": "text", "tool_args": {"text": "a"}}
+                    assert asked == {"jsonrpc": "2.0", "method": "approve", "params": about, "id": asked["id"]}
+                    await wire.send(json.dumps({"jsonrpc": "2.0", "result": answer, "id": asked["id"]}))
+                    [came] = await asyncio.gather(calling, return_exceptions=True)
+                assert (type(came) if isinstance(came, Exception) else came) == expected
+
+
+@pytest.mark.req("I-063", "I-066", "I-067")
 async def test_each_call_is_asked_about_and_answered_by_its_id() -> None:
     async with served(approval_required=True) as server:
         runner = runner_of(server)
@@ -169,47 +204,6 @@ async def test_a_callback_that_raises_or_blocks_loses_nothing(caplog: pytest.Log
                 await blocked
             await client.disconnect()
     assert "the approval callback failed" in caplog.text
-
-
-class _Silent:
-    """A WebSocket whose client never answers."""
-
-    def __init__(self) -> None:
-        self.asked: list[Any] = []
-        self.accepted, self.asked_twice, self.closed = asyncio.Event(), asyncio.Event(), asyncio.Event()
-
-    async def accept(self) -> None:
-        self.accepted.set()
-
-    async def send_json(self, data: Any) -> None:
-        self.asked.append(data)
-        if len(self.asked) == 2:
-            self.asked_twice.set()
-
-    async def receive_json(self) -> Any:
-        await self.closed.wait()
-        raise WebSocketDisconnect
-
-    async def close(self) -> None:
-        self.closed.set()
-
-
-@pytest.mark.req("I-062", "I-064")
-async def test_a_channel_that_is_disconnected_fails_all_that_wait() -> None:
-    channel, client = ApprovalChannel(approval_required=True), _Silent()
-    with anyio.fail_after(30):
-        serving = asyncio.ensure_future(channel.connect(client))  # pyright: ignore[reportArgumentType]
-        await client.accepted.wait()
-        waiting = [asyncio.ensure_future(channel.request("s", f"t{number}", {})) for number in range(2)]
-        await client.asked_twice.wait()
-        await channel.disconnect()
-        for one in waiting:
-            with pytest.raises(RuntimeError, match="disconnected"):
-                await one
-        await serving
-        assert not channel.open
-        with pytest.raises(RuntimeError, match="not connected"):
-            await channel.request("s", "t", {})
 
 
 @pytest.mark.req("I-041")
@@ -467,16 +461,24 @@ async def test_code_in_a_sandbox_reaches_no_tool_server() -> None:
             await executor.execute(code)
 
 
+@pytest.mark.req("I-060", "X-27")
 @pytest.mark.claim("C-APP-3")
 async def test_parameters_in_a_request_are_not_read(project: Path) -> None:
     made = project / "made"
     async with served() as server:
         address, access = access_to(server.host, server.port)
-        body = {**_CALL, "server_name": "hostile", "server_params": {"command": "touch", "args": [str(made)]}}
-        headers = {"Authorization": f"Bearer {access.call}"}
+        runner_of(server)  # which describes the server `echo` to this process
+        url, headers = f"http://{address.netloc}/run", {"Authorization": f"Bearer {access.call}"}
+        params = {"command": "touch", "args": [str(made)]}
+        answers: list[Any] = []
         async with httpx2.AsyncClient(trust_env=False, timeout=30) as client:
-            answer = await client.post(f"http://{address.netloc}/run", json=body, headers=headers)
-    assert "no server 'hostile' is known here" in answer.json()["error"]
+            for name, tool in (("echo", "text"), ("echo", "fail"), ("hostile", "text")):
+                body = {**_CALL, "server_name": name, "tool_name": tool, "server_params": params}
+                answer = await client.post(url, json=body, headers=headers)
+                assert answer.status_code == 200
+                answers.append(answer.json())
+    assert answers[:2] == [{"result": "a"}, {"error": "a"}]
+    assert "no server 'hostile' is known here" in answers[2]["error"]
     assert not made.exists()
 
 

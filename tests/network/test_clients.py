@@ -26,6 +26,7 @@ from moonpool.sdk.transfers import put
 from network.network_sessions import connections_of, open_session, ran, trusting
 from network.sites import Site
 from network.stand_ins import Internet
+from packages.fake_index import Index
 from waiting import until
 
 if TYPE_CHECKING:
@@ -34,17 +35,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.anyio, pytest.mark.slow]
 
 HOST = "www.example.com"
-WHEEL = "demo-1.0-py3-none-any.whl"
-
-
-def _wheel() -> bytes:
-    written = io.BytesIO()
-    with zipfile.ZipFile(written, "w") as archive:
-        archive.writestr("demo.py", "VALUE = 42\n")
-        archive.writestr("demo-1.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: demo\nVersion: 1.0\n")
-        archive.writestr("demo-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr("demo-1.0.dist-info/RECORD", "")
-    return written.getvalue()
 
 
 REQUESTS = """
@@ -67,11 +57,12 @@ except ImportError:
 """
 
 
-def _index(context: ssl.SSLContext) -> Internet:
+def _index(folder: Path, context: ssl.SSLContext) -> Internet:
     """A package index, and a page."""
-    wheel = _wheel()
-    link = f'<a href="/{WHEEL}#sha256={hashlib.sha256(wheel).hexdigest()}">{WHEEL}</a>'
-    pages = {"/hello": b"hello", "/simple/demo/": f"<html><body>{link}</body></html>".encode(), f"/{WHEEL}": wheel}
+    Index(folder).add("demo", files={"demo.py": "VALUE = 42\n"})
+    files = [one for one in (folder / "simple/demo").iterdir() if one.suffix == ".whl"]
+    pages = {f"/simple/demo/{one.name}": one.read_bytes() for one in files}
+    pages |= {"/hello": b"hello", "/simple/demo/": (folder / "simple/demo/index.html").read_bytes()}
     return Internet(Site(pages).serve, tls=context)
 
 
@@ -86,7 +77,7 @@ def _pip() -> Path:
 
 async def test_curl_requests_and_pip_work_unchanged(tmp_path: Path) -> None:
     settings, context = trusting(tmp_path)
-    async with open_session(_index(context), "www.example.com", settings=settings) as (session, app):
+    async with open_session(_index(tmp_path, context), "www.example.com", settings=settings) as (session, app):
         await put(session.files, "pip.whl", _pip(), replace=True)
         curl = "curl -sS --fail https://www.example.com/hello"
         envelope = await session.execute(CodeRequest(code=curl.encode(), language="bash"))
@@ -247,7 +238,7 @@ except ImportError:
 
 async def test_uv_works_unchanged(tmp_path: Path) -> None:
     settings, context = trusting(tmp_path)
-    async with open_session(_index(context), HOST, settings=settings) as (session, _):
+    async with open_session(_index(tmp_path, context), HOST, settings=settings) as (session, _):
         await put(session.files, "uv", Path(find_uv_bin()), replace=True)
         await ran(session, "import os; os.chmod('/workspace/uv', 0o755)")
         assert await ran(session, UV) == 42

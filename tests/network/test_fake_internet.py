@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
-import shutil
-import subprocess
-import sys
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,27 +10,21 @@ from apps import fresh_data
 from moonpool.network.connections import Outcome
 from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
+from network.fake_internet import NEEDS_NAMESPACES, OWN_PROGRAM, PAGE, printed_by
 from run_folder import run_folder
 
-PROGRAM = Path(__file__).with_name("fake_internet.py")
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(
-    os.geteuid() != 0 or not shutil.which("ip"), reason="namespaces and addresses need root and iproute2"
-)
+@NEEDS_NAMESPACES
 def test_code_reaches_the_internet_that_is_allowed_and_nothing_inside(tmp_path: Path) -> None:
     data = fresh_data(run_folder() / tmp_path.name)
-    command = ["unshare", "--net", "--mount", "--", sys.executable, str(PROGRAM), str(tmp_path)]
-    variables = {**os.environ, "MOONPOOL_DATA_DIR": str(data), "PYTHONPATH": str(PROGRAM.parents[1])}
-    done = subprocess.run(
-        command, env=variables, capture_output=True, text=True, encoding="utf-8", timeout=60, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    answer = json.loads(done.stdout)
+    answer = printed_by(OWN_PROGRAM, tmp_path, data)
     assert answer["error"] == ""
     found = {url.removeprefix("http://"): text for url, text in answer["data"].items()}
-    assert found.pop("www.example.com/hello") == "hello"
+    assert found.pop("www.example.com/hello") == PAGE
     inside = [found.pop(f"{name}.example.com/") for name in ("private", "loopback", "metadata", "own", "nat")]
     assert [text for text in inside if "not on the public internet" not in text] == []
     assert [text for text in found.values() if "not among the domains" not in text] == []

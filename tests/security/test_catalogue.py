@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from moonpool.doctor.probes.catalogue import CATALOGUE
 from security.claims import read_claims
 from security.evidence import ROOT, catalogue, is_limitation, is_test
@@ -43,6 +45,7 @@ def test_tests_that_attack_a_claim_exist() -> None:
     assert [name for tests in claims.values() for name in tests if not is_test(name)] == []
 
 
+@pytest.mark.req("P-035")
 def test_ci_attacks_as_an_ordinary_user_too() -> None:
     assert "as_ordinary_user make test " in (ROOT / ".ci/as-ordinary-user.sh").read_text(encoding="utf-8")
     assert " bash .ci/as-ordinary-user.sh\n" in (ROOT / ".ci/run").read_text(encoding="utf-8")

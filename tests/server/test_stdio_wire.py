@@ -190,7 +190,7 @@ def test_characters_that_end_lines_elsewhere_are_escaped(client: RawClient) -> N
     assert answer["result"]["structuredContent"]["data"] == text
 
 
-@pytest.mark.req("B-004")
+@pytest.mark.req("B-004", "X-07")
 def test_nothing_but_messages_reaches_stdout_whatever_prints(client: RawClient) -> None:
     code = (
         "import os, sys, subprocess, warnings\n"
