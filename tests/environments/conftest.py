@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 @pytest.fixture(autouse=True)
 def never_block_the_loop() -> Generator[None]:
     """Whoever resolves an environment may be serving others on the same loop."""
-    with blockbuster_ctx("moonpool.environments"):
+    with blockbuster_ctx("moonpool.environments") as watch:
+        for function in watch.functions.values():  # importing reads files anyway; once for each module
+            function.can_block_in("<frozen importlib._bootstrap>", {"_find_and_load"})
         yield
 
 

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.anyio
 
 @pytest.fixture(autouse=True)
 def servers(project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> None:
-    monkeypatch.setenv("PATH", stand_ins(tmp_path_factory.mktemp("bin")))  # not where code may write
+    monkeypatch.setenv("PATH", stand_ins(tmp_path_factory.mktemp("tools") / "bin"))  # not where code may write
     monkeypatch.setenv("BRAVE_API_KEY", "k3y")
 
 
