@@ -76,6 +76,8 @@ async def open_agent(name: str, python: Path, place: Path) -> AsyncGenerator[Age
             await agent.ask("stop")
         assert process.stdin is not None
         process.stdin.close()
+        with contextlib.suppress(OSError):  # it has ended already
+            await process.stdin.wait_closed()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_END_S):
                 await process.wait()

@@ -50,16 +50,22 @@ async def interrupted(bash: BashProbe, code: str) -> Run:
 async def test_an_interrupt_ends_the_code_and_keeps_the_state_every_time(bash: BashProbe, state: str) -> None:
     bash.leave_open("hang")
     await bash.run("kept=0")
-    for turn in range(1, 4):
+    turn, late = 1, 0
+    while turn < 4:
         run = await interrupted(bash, STATES[state] + NEXT)
         assert run.done is not None
         assert (run.done.status, run.done.exit_code) == ("interrupted", 130), run
+        if "it was killed" in str(run.error) and (late := late + 1) < 4:  # a busy machine did not run bash in time
+            await bash.run("kept=0")
+            turn = 1
+            continue
         assert run.error == ("KeyboardInterrupt", "the execution was interrupted")
         assert "NO" not in run.stdout
         again = await bash.run(
             "set +eu; kept=$((kept + 1)); echo $kept; f() { :; }; trap -p DEBUG; cat precious 2>&- || :"
         )
         assert again.stdout.split() == [str(turn), *(["kept"] if "precious" in STATES[state] else [])]
+        turn += 1
 
 
 @pytest.mark.parametrize("final", [False, True])
