@@ -228,7 +228,7 @@ def test_on_an_overlay_as_in_a_container(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["result"]["data"] == 1
     found = {path.name: read(path) for path in (tmp_path / "upper").iterdir()}
-    assert found == {"out.txt": "lower", "in.txt": "lower!"}
+    assert found == {"out.txt": "lower", "in.txt": "lower!", ".env": ""}
     assert (tmp_path / "upper/out.txt").stat().st_uid == os.geteuid()
 
 

@@ -26,6 +26,7 @@ from moonpool_guest.checkpoints import links, obstacles
 from moonpool_guest.checkpoints.saved import NotKeptError, SavedFiles
 
 _NO_ROOM = "the sandbox can have no more processes or memory"
+_ENDED = "its process was ended by the code"
 _LOST = 71
 _ROUNDS_MAX = 1000
 _PAUSE_S = 0.002
@@ -70,17 +71,25 @@ class Supervisor:
             self._poll.register(fd, select.POLLIN)
         while True:
             for fd, _ in self._poll.poll():
-                forked = None
-                if fd == self._wake:
-                    self._reap()
-                elif fd == self._reports.fileno():
-                    self._hear_report()
-                elif self._is_kernel(fd):
-                    forked = self._hear_kernel()
-                if forked is None and self._fallen is not None:  # after each: who looks around reaps, too
-                    forked = self._go_on(self._fallen)
-                if forked is not None:
+                if (forked := self._hear(fd) or self._without_kernel()) is not None:
                     return forked
+
+    def _hear(self, fd: int) -> "tuple[int, int] | None":
+        if fd == self._wake:
+            self._reap()
+        elif fd == self._reports.fileno():
+            self._hear_report()
+        elif self._is_kernel(fd):
+            return self._hear_kernel()
+        return None
+
+    def _without_kernel(self) -> "tuple[int, int] | None":
+        """After each event, since whoever looks around reaps, too."""
+        if self._fallen is not None:
+            return self._go_on(self._fallen)
+        if self._has_fallen and self._restoring is None:  # the twin that was to go on had been ended as well
+            return self._await_restore()
+        return None
 
     def _is_kernel(self, fd: int) -> bool:
         return self._kernel is not None and self._kernel[1].fileno() == fd
@@ -138,7 +147,11 @@ class Supervisor:
     def _give_up(self) -> None:
         """The process that is awaited has ended: nobody else may, while there are only the kernel and its twins."""
         if self._kernel is None:
-            os._exit(_LOST)
+            if not self._has_fallen or self._restoring is None:
+                os._exit(_LOST)
+            (_, order), self._restoring = self._restoring, None
+            self._refuse(order, _ENDED)  # with the kernel, by its code: the host may know another
+            return
         if self._asked is not None:
             self._files.drop(self._asked)
         self._asked = self._restoring = None
@@ -249,6 +262,13 @@ class Supervisor:
         self._end_left(0)
         try:
             self._channel.begin_anew(self._mark, {"t": "kernel_ended", "status": status})
+        except ChannelGoneError:
+            os._exit(status)
+        return self._await_restore()
+
+    def _await_restore(self) -> "tuple[int, int] | None":
+        """Put back what the host says, now that no kernel is in use. Returns as `_go_on`."""
+        try:
             while self._restoring is None:
                 head, _ = self._channel.wait_control()
                 if head["t"] == "restore":
@@ -256,7 +276,7 @@ class Supervisor:
                     if (forked := self._restore(head["number"], head["order"], 0)) is not None:
                         return forked
         except ChannelGoneError:
-            os._exit(status)
+            os._exit(_LOST)
         return None
 
     def _refuse(self, order: int, why: str) -> None:
@@ -268,7 +288,7 @@ class Supervisor:
     def _restore(self, checkpoint: int, order: int, blobs: int) -> "tuple[int, int] | None":
         pid, link = self._twins.get(checkpoint, (0, None))
         if not pid or pid in self._ended or not self._files.has(checkpoint):
-            self._refuse(order, "its process was ended by the code" if pid else "it is not kept any more")
+            self._refuse(order, _ENDED if pid else "it is not kept any more")
             return None
         self._restoring = checkpoint, order
         if link is None:
@@ -282,7 +302,7 @@ class Supervisor:
             link.send(json.dumps({"order": order, "blob": blobs, "anew": self._has_fallen}).encode())
         except OSError:
             self._restoring = None
-            self._refuse(order, "its process was ended by the code")
+            self._refuse(order, _ENDED)
         return None
 
     def _put_in_use(self, pid: int, link: socket.socket) -> None:
