@@ -153,6 +153,30 @@ async def test_an_undo_lists_the_calls_that_stay_done() -> None:
         assert {call.run_id for call in undone.calls} == set(undone.run_ids)
 
 
+@pytest.mark.parametrize("work", ["write", "checkpoint", "undo", "nothing"])
+async def test_forks_that_close_during_their_work_leave_no_checkpoints(work: str) -> None:
+    async with moonpool.session(checkpoints=True) as s:
+        await s.run("x = 1")
+        for number in range(40):  # more than the sandbox may keep
+            fork = await s.fork()
+            await fork.run("1")
+            works = {
+                "write": lambda fork=fork: fork.files.write("f", b"x" * 300_000),
+                "checkpoint": lambda fork=fork: fork.checkpoint("one"),
+                "undo": lambda fork=fork: fork.undo(),
+                "nothing": lambda: asyncio.sleep(0),
+            }
+            working = asyncio.ensure_future(works[work]())
+            await asyncio.sleep(0.001 * (number % 7))  # so that it is elsewhere each time
+            await fork.close()
+            await asyncio.wait({working})
+            error = None if working.cancelled() else working.exception()
+            assert error is None or isinstance(error, moonpool.MoonpoolError)
+        await s.run("x = 2")
+        await s.undo()
+        assert (await s.run("x")).data == 1
+
+
 async def test_a_sandbox_that_ended_unseen_is_told_once() -> None:
     async with moonpool.session(checkpoints=True) as s:
         await s.run("x = 1")

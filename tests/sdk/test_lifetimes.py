@@ -89,6 +89,60 @@ async def test_what_waits_when_a_session_closes_does_not_run(ending: str) -> Non
         await until(lambda: descendants_of(os.getpid()) <= before)
 
 
+@pytest.mark.parametrize("scope", ["task", "anyio"])
+async def test_a_close_that_is_cancelled_closes_all_the_same(scope: str) -> None:
+    async with moonpool.session() as other:
+        await other.run("1")
+        before = descendants_of(os.getpid())
+        for _ in range(4):
+            if scope == "anyio":  # it cancels at every await
+                with anyio.CancelScope() as cancelled:
+                    async with moonpool.session() as s:
+                        await s.run("1")
+                        cancelled.cancel()
+            else:
+                s = moonpool.session()
+                await s.run("1")
+                closing = asyncio.ensure_future(s.close())
+                await asyncio.sleep(0)
+                closing.cancel()
+                await asyncio.wait({closing})
+        await until(lambda: descendants_of(os.getpid()) <= before)
+
+
+async def test_a_stream_that_is_left_in_a_scope_that_ends_runs_no_further() -> None:
+    async with moonpool.session() as s:
+        code = "print('on', flush=True)\nwhile True: __import__('time').sleep(0.05)"
+        for _ in range(4):
+            with anyio.CancelScope() as cancelled:
+                async with s.stream(code, timeout=600) as events:
+                    await anext(events)
+                    cancelled.cancel()
+            with anyio.fail_after(60):
+                assert (await s.run("1")).ok
+
+
+STOPPED = """
+import os, signal, time
+kernel = os.getpid()
+if not os.fork():
+    while True:
+        try:
+            os.kill(kernel, signal.SIGSTOP)
+        except OSError:
+            os._exit(0)
+        time.sleep(0.0005)
+"""
+
+
+async def test_a_kernel_that_its_code_keeps_stopped_holds_up_no_close() -> None:
+    s = moonpool.session(checkpoints=True)
+    await s.run("1")
+    await s.run(STOPPED, timeout=2)
+    with anyio.fail_after(20):  # what a kernel is asked is waited for longer
+        await s.close()
+
+
 async def test_a_fork_whose_caller_has_gone_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     original, waits = HostedSession.fork, threading.Event()
     forked: list[HostedSession] = []

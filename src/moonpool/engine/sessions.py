@@ -90,7 +90,7 @@ class Session:
         self._keeping: asyncio.Task[None] | None = None  # that has a checkpoint made
         self._used = False
         self._ending: asyncio.Future[None] | None = None  # of the session, once it closes
-        self._idle = asyncio.Event()  # while none of its code runs
+        self._idle = asyncio.Event()  # while it does nothing with its kernel
         self._idle.set()
         self._run: Run | None = None
         self.last_recovery: tuple[str, Undone] | None = None  # the execution whose process ended, and what is back
@@ -112,14 +112,22 @@ class Session:
         has_folders, has_network = self._sandbox_spec.folders is not None, self._kernel.network is not None
         check_request(request, self._runtime.settings, has_network=has_network, has_folders=has_folders)
         with self._runtime.executing():
-            async with self._kernel.turn:
-                self._idle.clear()
+            async with self._turn():
                 try:
                     return await self._execute(request)
                 finally:
                     self._run = None
-                    self._idle.set()
                     self._keep_soon()
+
+    @contextlib.asynccontextmanager
+    async def _turn(self) -> AsyncGenerator[None]:
+        """Its turn with the kernel. INVARIANT: whoever gets it looks whether the session closes."""
+        async with self._kernel.turn:
+            self._idle.clear()
+            try:
+                yield
+            finally:
+                self._idle.set()
 
     def open_network(self, rules: NetworkRules) -> GuestNetwork:
         """A network on record under this session. Raises NetworkRuleError."""
@@ -161,7 +169,7 @@ class Session:
     @contextlib.asynccontextmanager
     async def at_rest(self, *, afresh: bool) -> AsyncGenerator[Sandbox]:
         """The sandbox between executions; no code starts meanwhile. See `moonpool.engine.files.service.FileSession`."""
-        async with self._runtime.transferring(), self._kernel.turn:
+        async with self._runtime.transferring(), self._turn():
             self._check_open()
             if self._used and not afresh and (self._kernel.sandbox is None or self._kernel.sandbox.has_ended):
                 raise FileTransferError("the sandbox of this session has ended, and its files with it; run code again")
@@ -335,7 +343,7 @@ class Session:
 
         Raises CheckpointError, InputError.
         """
-        async with self._kernel.turn:
+        async with self._turn():
             self._check_open()
             if self._used and (self._kernel.sandbox is None or self._kernel.sandbox.has_ended):
                 raise CheckpointError("the sandbox of this session has ended, and its checkpoints with it")
@@ -362,7 +370,7 @@ class Session:
 
     async def _keep(self, branch: Branch) -> None:
         await asyncio.sleep(_BEFORE_KEEPING_S)
-        async with self._kernel.turn:
+        async with self._turn():
             sandbox = self._kernel.sandbox
             if sandbox is not None and not sandbox.has_ended and self._kernel.active is branch:
                 await branch.keep(sandbox)
@@ -394,17 +402,19 @@ class Session:
         self._runtime.tool_registry.forget_caller(self.session_id)
         await self._sandbox.close()
         self.interrupt(at_once=True)
-        if self._branch is not None and kernel.users > 1:
-            await self._idle.wait()  # else it would end with the sandbox
-            self._branch.close()
+        if kernel.users == 1 and kernel.sandbox is not None:
+            await kernel.sandbox.close()  # first: with it ends whatever waits for the code
         if self._keeping is not None:
             self._keeping.cancel()
             await asyncio.gather(self._keeping, return_exceptions=True)
+        if self._branch is not None and kernel.users > 1:
+            await (
+                self._idle.wait()
+            )  # else its work would end with the sandbox, or checkpoints be made that nobody drops
+            self._branch.close()
         kernel.users -= 1
         if kernel.users > 0:
             return
-        if kernel.sandbox is not None:
-            await kernel.sandbox.close()
         async with kernel.turn:  # nobody opens another one after this
             if kernel.sandbox is not None:
                 await kernel.sandbox.close()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, cast
 
 from moonpool.core.errors import InputError
@@ -18,7 +18,7 @@ def must_be(value: object, kind: type | UnionType, name: str, what: str) -> None
 
 
 def is_strings(value: object) -> bool:
-    """Whether it is a list of strings or the like; a mapping is none."""
-    if isinstance(value, Mapping) or not isinstance(value, Iterable):
+    """Whether it is a list of strings or the like; a mapping is none, nor what can be read only once."""
+    if isinstance(value, Mapping) or not isinstance(value, Collection):
         return False
-    return all(isinstance(one, str) for one in cast("Iterable[object]", value))
+    return all(isinstance(one, str) for one in cast("Collection[object]", value))

@@ -31,8 +31,11 @@ EXIT_S: Final = 10.0
 class Call(Generic[_T]):
     """Work in the runtime's thread, and its outcome for one caller elsewhere."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, _T]]) -> None:
-        self._loop, self._work = loop, work
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, work: Callable[[], Coroutine[Any, Any, _T]], *, is_end: bool = False
+    ) -> None:
+        """`is_end`: it ends something, and is not cancelled with its caller, who may not be able to ask again."""
+        self._loop, self._work, self._is_end = loop, work, is_end
         self._future: Future[_T] = Future()
         self._task: asyncio.Task[_T] | None = None
         self._cancelled = False
@@ -48,6 +51,8 @@ class Call(Generic[_T]):
 
     def cancel(self) -> None:
         """Cancel the work. May be called from any thread; the outcome comes when the work has ended."""
+        if self._is_end:
+            return
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._cancel)
 
@@ -149,13 +154,13 @@ class RuntimeThread:
         with suppress(RuntimeError):
             self.loop.call_soon_threadsafe(self.loop.stop)
 
-    def call(self, work: Callable[[], Coroutine[Any, Any, _T]]) -> Call[_T]:
+    def call(self, work: Callable[[], Coroutine[Any, Any, _T]], *, is_end: bool = False) -> Call[_T]:
         """Begin `work` there. Raises InputError in a process that was forked from the one that opened the session."""
         if not self.is_here:
             raise InputError("this session belongs to the process that this one was forked from; open one here")
         if threading.current_thread() is self._thread:
             raise InputError("a session cannot be used from the thread that serves it; use it from the application's")
-        return Call(self.loop, work)
+        return Call(self.loop, work, is_end=is_end)
 
     def begin(self, work: Callable[[], Coroutine[Any, Any, None]]) -> Call[None] | None:
         """Begin `work` that nobody waits for, as finalizers do in whichever thread they run; None in a forked child."""

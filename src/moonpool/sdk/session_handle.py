@@ -114,7 +114,7 @@ class SessionHandle:
         if reached is None or not reached[0].is_here:  # in a forked child it is the parent's
             return None
         thread, hosted = reached
-        closing = thread.call(hosted.close)
+        closing = thread.call(hosted.close, is_end=True)
         closing.then(thread.leave)
         return closing
 
@@ -179,7 +179,7 @@ class StreamHandle:
         if self._session.is_closed:  # its code has ended with the session, and with that perhaps the thread
             self._thread.begin(self._end)
             return None
-        return self._thread.call(self._end)
+        return self._thread.call(self._end, is_end=True)
 
     async def _end(self) -> None:
         async with self._beginning:

@@ -239,6 +239,7 @@ class _Unpacking:
         mode = 0o644 | (info.external_attr >> 16) & 0o111
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
         digest = hashlib.sha256()
+        self._go_on()  # files may be empty
         with os.fdopen(fd, "wb") as target, self._archive.open(info) as source:
             os.fchmod(fd, mode)  # whatever the umask is
             while chunk := source.read(_CHUNK_BYTES):
@@ -263,8 +264,11 @@ class _Unpacking:
         if path not in self._files:
             return
         with (self._folder / path).open(encoding="utf-8", errors="replace", newline="") as file:
-            for name, said, *_ in (row for row in csv.reader(file) if len(row) > 1):
+            for row in csv.reader(file):
                 self._go_on()
+                if len(row) < 2:
+                    continue
+                name, said = row[:2]
                 digest, algorithm = self._named.get(name), "sha256="
                 if digest is None or not said.startswith(algorithm):
                     continue
