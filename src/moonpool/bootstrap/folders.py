@@ -45,11 +45,18 @@ def host_folders(
 
 def _packages(data: Path, work: Iterable[str | os.PathLike[str]]) -> list[Path]:
     """The folders of packages below `work`. SECURITY: code that could make one again would decide what is started."""
+    folders = [_resolved(one) for one in work]
     try:
-        folders = [Path(one).expanduser().resolve() for one in work]
         return [root for root in forget_removed(data, folders) if root not in folders]
+    except OSError as error:
+        raise FolderError(f"no folder can be attached: the register of servers cannot be used ({error})") from None
+
+
+def _resolved(given: str | os.PathLike[str]) -> Path:
+    try:
+        return Path(given).expanduser().resolve()
     except (OSError, RuntimeError, ValueError) as error:
-        raise FolderError(f"no folder can be attached: servers of packages cannot be read ({error})") from None
+        raise FolderError(f"{str(given)!r} cannot be attached: {getattr(error, 'strerror', None) or error}") from None
 
 
 def sandbox_uid() -> int:
