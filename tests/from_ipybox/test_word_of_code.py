@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from moonpool.ipybox import CodeExecutor, generate_mcp_sources
 from moonpool.ipybox.env_file import with_env_file
 from moonpool.ipybox.kernel_mgr.client import KernelClient
 from moonpool.ipybox.kernel_mgr.server import KernelGateway
+from moonpool.ipybox.registered_servers import register, registered
 
 pytestmark = pytest.mark.anyio
 
@@ -73,6 +75,42 @@ async def test_code_of_a_session_makes_no_env_file_for_a_later_executor(project:
         assert "done" not in attack.data
         async with CodeExecutor() as executor:
             assert (await executor.execute(WHERE)).text == "https://api.example"
+
+
+async def test_code_brings_back_no_server_whose_package_was_removed(project: Path) -> None:
+    root = project / "mcptools"
+    make = "import os\nos.makedirs('mcptools/gone')\nprint('made')"
+
+    def add_and_remove() -> None:
+        (root / "gone").mkdir(parents=True)
+        register(root, "gone", {"command": "/bin/false"}, os.environ)
+        shutil.rmtree(root)
+
+    add_and_remove()
+    async with moonpool.session(workspace=project, environment="base") as session:
+        assert (await session.run(make)).stdout == "made\n"
+    assert (root / "gone").is_dir()
+    assert registered([root], os.environ) == {}
+    shutil.rmtree(root)
+    add_and_remove()
+    async with CodeExecutor() as executor:
+        assert (await executor.execute(make)).text == "made"
+    assert (root / "gone").is_dir()
+    assert registered([root], os.environ) == {}
+
+
+async def test_code_of_any_session_changes_no_packages_of_servers(project: Path) -> None:
+    root = project / "below" / "mcptools"
+    for name in ("stays", "goes"):
+        (root / name).mkdir(parents=True)
+        register(root, name, {"command": "/bin/false"}, os.environ)
+    async with moonpool.session(workspace=project, environment="base") as session:
+        (root / "goes").rmdir()
+        tries = "[lambda: os.mkdir('below/mcptools/goes'), lambda: os.rename('below', 'aside')]"
+        tried = await session.run(f"{ATTEMPTS}\n[attempt(one) for one in {tries}]")
+        assert "done" not in tried.data
+        assert len(tried.data) == 2
+    assert list(registered([root], os.environ)) == ["stays"]
 
 
 async def test_an_env_file_counts_as_it_was_before_code_ran(project: Path) -> None:

@@ -15,6 +15,7 @@ from kernel_node.probe import wheel_program
 from moonpool.environments import node_tools, runtimes
 from moonpool.environments.base import EnvironmentBuildError
 from moonpool.environments.runtimes import Absence, Runtime, find_bash, find_node
+from moonpool.sandboxes import code_writable
 from sandboxes.images import readable_folder
 
 if TYPE_CHECKING:
@@ -98,6 +99,21 @@ def test_a_program_that_others_can_change_is_refused(root: Path, monkeypatch: py
     assert "can be changed by other users" in found.reason
 
 
+def test_what_code_may_write_is_neither_run_nor_taken_in(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = root / "mark"
+    codes = program(root / "code", "node", f"v22.1.0; touch {mark}")
+    (root / "link").symlink_to(codes)
+    (root / "code" / "version").write_text(f"#!/bin/sh\necho v22.1.0; touch {mark}\n", encoding="utf-8")
+    (root / "code" / "version").chmod(0o755)
+    asks = program(root / "own", "node", "$(version)")
+    monkeypatch.setattr(code_writable, "_written", {(root / "code", ())})
+    monkeypatch.setattr(runtimes, "_node_candidates", lambda *_: iter([codes, root / "link", asks]))
+    found = find_node(root=root, uid=200_000, environ={"PATH": f"{codes.parent}:/usr/bin:/bin"}, home=root)
+    assert isinstance(found, Absence)
+    assert found.reason.count("lies where code of a sandbox may write") == 2
+    assert not mark.exists()
+
+
 def test_path_and_version_managers_are_searched_newest_first(root: Path) -> None:
     for version in ("v20.9.0", "v20.18.1", "v9.1.0"):
         program(root / ".nvm" / "versions" / "node" / version / "bin", "node", version)
@@ -131,6 +147,19 @@ async def test_an_installation_that_fails_leaves_nothing(root: Path) -> None:
     with anyio.fail_after(20), pytest.raises(EnvironmentBuildError, match="npm error code E404"):
         await node_tools.installed_tools(root, npm=str(npm), environ={"PATH": "/usr/bin:/bin"})
     assert list((root / "node-tools").iterdir()) == []
+
+
+async def test_code_provides_neither_npm_nor_its_node(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mark, ran = root / "mark", f"$(touch {root / 'mark'})"
+    codes = [program(root / "code", name, ran) for name in ("npm", "node")]
+    monkeypatch.setattr(code_writable, "_written", {(root / "code", ())})
+    own = program(root / "bin", "npm", "$(node --version)")
+    environ = {"PATH": f"{codes[0].parent}:/usr/bin:/bin"}
+    with pytest.raises(EnvironmentBuildError, match="code may write"), anyio.fail_after(20):
+        await node_tools.installed_tools(root, npm=str(codes[0]), environ=environ)
+    with anyio.fail_after(20):
+        await node_tools.installed_tools(root, npm=str(own), environ=environ)
+    assert not mark.exists()
 
 
 async def test_tools_that_are_there_are_not_installed_again(root: Path) -> None:

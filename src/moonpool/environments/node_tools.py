@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 from contextlib import suppress
 from importlib import resources
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -23,10 +24,10 @@ from anyio import to_thread
 
 from moonpool.environments.base import BuildProgress, EnvironmentBuildError
 from moonpool.environments.publishing import building_folder_async, building_lock, remove_stale_builds
+from moonpool.sandboxes.code_writable import leads_to_code, variables_without_code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
     from moonpool.environments.base import ProgressSink
 
@@ -90,6 +91,8 @@ async def installed_tools(
 
 
 async def _install(folder: Path, npm: str, environ: Mapping[str, str], lock_fd: int) -> None:
+    if await to_thread.run_sync(leads_to_code, Path(npm)):  # SECURITY: it was found before the folder was attached
+        raise EnvironmentBuildError(f"{NAME} could not be installed: code may write {npm}; install npm elsewhere")
     for name in _FILES:
         await to_thread.run_sync(_write, folder / name, _locked(name))
     with tempfile.TemporaryFile() as said:
@@ -109,13 +112,14 @@ async def _run(command: Sequence[str], folder: Path, environ: Mapping[str, str],
     killed, nobody clears the folder while it still writes. Output goes to a file, since npm's children could keep a
     pipe open.
     """
+    variables = await to_thread.run_sync(variables_without_code, environ)
     process = await anyio.open_process(
         command,
         stdin=subprocess.DEVNULL,
         stdout=said_fd,
         stderr=subprocess.STDOUT,
         cwd=folder,
-        env=dict(environ),
+        env=variables,
         pass_fds=[lock_fd],
         start_new_session=True,
     )

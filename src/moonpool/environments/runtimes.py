@@ -24,6 +24,7 @@ from moonpool.core.errors import MoonpoolError
 from moonpool.environments.access import first_obstacle, is_writable_by_others
 from moonpool.environments.node_tools import tools_place
 from moonpool.environments.publishing import building_folder, held_lock, remove_stale_builds
+from moonpool.sandboxes.code_writable import leads_to_code, variables_without_code
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -124,6 +125,8 @@ def _usable(candidate: Path, language: str, *, root: Path, uid: int, environ: Ma
     # SECURITY: this program is run by us, and later in every sandbox.
     if is_writable_by_others(program):
         raise _UnusableError("can be changed by other users; run: chmod go-w on it")
+    if leads_to_code(candidate):
+        raise _UnusableError("lies where code of a sandbox may write")
     found = program.stat()
     known_as = hashlib.sha256(repr((str(program), found.st_size, found.st_mtime_ns)).encode()).hexdigest()[:16]
     folder = root / "runtimes" / f"{language}-{known_as}"
@@ -165,7 +168,7 @@ def _ask_version(program: Path, language: str, environ: Mapping[str, str]) -> st
             encoding="utf-8",
             errors="replace",
             timeout=PROBE_TIMEOUT_S,
-            env={name: environ[name] for name in ("PATH", "HOME") if name in environ},
+            env=variables_without_code({name: environ[name] for name in ("PATH", "HOME") if name in environ}),
             cwd="/",
             check=False,
         )

@@ -7,17 +7,20 @@ in place of the folder is not followed: code could make one that leads to anothe
 
 from __future__ import annotations
 
-import fcntl
-import json
 import os
 import threading
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from moonpool.core.errors import ConfigError
 from moonpool.settings import Settings
 from moonpool.store.paths import data_dir
-from moonpool.store.private_files import private_folder, replace_private_file
+from moonpool.store.server_registrations import (
+    locked,
+    read_registrations,
+    registrations_folder,
+    write_registrations,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -34,22 +37,19 @@ def register(
 ) -> None:
     """Keep what reaches a server whose package is in the folder `root`. Raises StoreFolderError, OSError."""
     path = _path(root, environ)
-    with private_folder(path.parent).joinpath(".lock").open("a", encoding="utf-8") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        servers = {**_read(path), server_name: dict(server_params)}
-        awaited = _read(path, "async_api") | ({server_name: True} if async_api else {})
+    with locked(path.parent):
+        servers = {**read_registrations(path), server_name: dict(server_params)}
+        awaited = read_registrations(path, "async_api") | ({server_name: True} if async_api else {})
         if not async_api:
             awaited.pop(server_name, None)
-        document = {"root": str(root.resolve()), "servers": servers, "async_api": awaited}
-        content = json.dumps(document, indent=1).encode()
-        replace_private_file(path, content, durable=True)
+        write_registrations(path, _itself(root), servers, awaited)
 
 
 def registered(roots: Iterable[Path], environ: Mapping[str, str]) -> dict[str, dict[str, Any]]:
     """The servers of all packages in these folders, by name; an earlier folder wins. Raises ConfigError."""
     found: dict[str, dict[str, Any]] = {}
     for root in roots:
-        for name, params in _read(_path(root, environ)).items():
+        for name, params in read_registrations(_path(root, environ)).items():
             if (root / name).is_dir():  # else its package was removed
                 found.setdefault(name, params)
     return found
@@ -113,7 +113,9 @@ def find_server(server_name: str, roots: Iterable[Path], environ: Mapping[str, s
     if (params := registered(roots, environ).get(server_name)) is not None:
         return params
     elsewhere = [
-        _read(path)[server_name] for path in sorted(_folder(environ).glob("*.json")) if server_name in _read(path)
+        read_registrations(path)[server_name]
+        for path in sorted(_folder(environ).glob("*.json"))
+        if server_name in read_registrations(path)
     ]
     if not elsewhere:
         raise ConfigError(f"no server {server_name!r} is known here; call generate_mcp_sources for it")
@@ -123,24 +125,17 @@ def find_server(server_name: str, roots: Iterable[Path], environ: Mapping[str, s
 
 
 def _folder(environ: Mapping[str, str]) -> Path:
-    return (Settings.load(environ).data_dir or data_dir(os.geteuid(), environ)) / "private" / "ipybox"
+    return registrations_folder(Settings.load(environ).data_dir or data_dir(os.geteuid(), environ))
 
 
 def _path(root: Path, environ: Mapping[str, str]) -> Path:
-    own = root.parent.resolve() / root.name
-    return _folder(environ) / f"{sha256(os.fsencode(own)).hexdigest()[:32]}.json"
+    return _folder(environ) / f"{sha256(os.fsencode(_itself(root))).hexdigest()[:32]}.json"
+
+
+def _itself(root: Path) -> Path:
+    return root.parent.resolve() / root.name
 
 
 def awaited(roots: Iterable[Path], environ: Mapping[str, str]) -> list[str]:
     """The servers whose `run` is awaited. Raises ConfigError."""
-    return sorted({name for root in roots for name in _read(_path(root, environ), "async_api")})
-
-
-def _read(path: Path, member: str = "servers") -> dict[str, Any]:
-    try:
-        document = json.loads(path.read_bytes())
-        return cast("dict[str, Any]", document.get(member, {}))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError, AttributeError) as error:
-        raise ConfigError(f"{path} cannot be read ({error}); remove it and generate the packages again") from None
+    return sorted({name for root in roots for name in read_registrations(_path(root, environ), "async_api")})

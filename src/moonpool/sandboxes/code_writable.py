@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from moonpool.sandboxes import late_imports
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 _written: Final[set[tuple[Path, tuple[Path, ...]]]] = set()  # with what is read-only in it
 
@@ -53,6 +53,17 @@ def without_code(search_path: str) -> str:
     """The places of a PATH where no program can be code's."""
     places = [place for place in search_path.split(os.pathsep) if not leads_to_code(Path(place))]
     return os.pathsep.join(places) or os.defpath  # empty would be the current directory
+
+
+def variables_without_code(environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables for a program of the host that is started now: in PATH no place where code may write. Blocking.
+
+    SECURITY: a program starter's `node_modules/.bin`, or an empty place, is often first in it; folders are attached
+    after it was read.
+    """
+    if "PATH" not in environ or not code_may_write_somewhere():
+        return dict(environ)
+    return {**environ, "PATH": without_code(environ["PATH"])}
 
 
 def link_of_code(path: Path, work: Iterable[Path] = ()) -> Path | None:

@@ -29,7 +29,7 @@ import anyio.to_thread
 from moonpool.configuration.expansion import conceal
 from moonpool.core.phrases import said
 from moonpool.net.message_limits import RESULT_BYTES_MAX
-from moonpool.sandboxes.code_writable import code_may_write, code_may_write_somewhere, without_code
+from moonpool.sandboxes.code_writable import code_may_write, code_may_write_somewhere, variables_without_code
 from moonpool.upstreams.base import UpstreamStartError
 from moonpool.upstreams.line_buffer import ArrivedLines
 
@@ -225,9 +225,8 @@ async def open_process(
 ) -> AsyncGenerator[ServerProcess]:
     """Enter: the process runs. Exit: no process of its group is left."""
     env = {name: environ[name] for name in INHERITED if name in environ and not environ[name].startswith("()")}
-    if code_may_write_somewhere() and "PATH" in env:
-        # SECURITY: a program starter's `node_modules/.bin`, or an empty place, is often first in it
-        env["PATH"] = await asyncio.to_thread(without_code, env["PATH"])
+    if code_may_write_somewhere():
+        env = await asyncio.to_thread(variables_without_code, env)
     process = ServerProcess(line_bytes_max)
     with anyio.CancelScope(shield=True):  # a cancellation between fork and the `try` below would leak the child
         try:

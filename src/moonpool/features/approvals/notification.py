@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.core.lookalikes import shown_name
 from moonpool.core.phrases import clip, on_one_line
+from moonpool.sandboxes.code_writable import variables_without_code
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -45,6 +46,8 @@ class Announcer:
     def __init__(self, command: str, environ: Mapping[str, str]) -> None:
         """`command` is split into words as a shell would; empty: nobody is told."""
         self._words = shlex.split(command)
+        if self._words and "/" in self._words[0]:
+            self._words[0] = os.path.abspath(self._words[0])  # noqa: PTH100 - no link is followed
         self._environ = {name: environ[name] for name in _PASSED if name in environ}
         self._running = set[asyncio.Task[None]]()
         self._started: deque[float] = deque(maxlen=PER_MINUTE_MAX)
@@ -80,7 +83,8 @@ class Announcer:
                 stdin=nothing,
                 stdout=nothing,
                 stderr=nothing,
-                env=self._environ,
+                env=await asyncio.to_thread(variables_without_code, self._environ),
+                cwd="/",  # SECURITY: code may write in ours, and many programs read settings from theirs
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:

@@ -63,8 +63,8 @@ class Workspace:
         """It as a kernel sees it: read-write, but for the packages and the files `fixed`. Blocking; FolderError."""
         found = host_folders(settings, environ, [self.root], fixed=fixed)
         (own,) = found.shown
-        # SECURITY: else code could bring back a server whose package somebody removed, which is how one is forgotten
-        return replace(found, shown=(replace(own, fixed=(*own.fixed, PACKAGES)),))
+        # SECURITY: else code could bring back a server whose package somebody removes while it runs
+        return replace(found, shown=(replace(own, fixed=tuple(sorted({*own.fixed, PACKAGES}))),))
 
 
 def enter_workspace(folder: Path, environ: Mapping[str, str]) -> Workspace:
