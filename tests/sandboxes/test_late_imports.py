@@ -131,3 +131,34 @@ def test_no_library_imports_what_code_wrote(here: Path, kind: str) -> None:
     given = {"a file": ["program.py"], "a command": ["-c", program], "a module of it": ["-c", "import program"],
              "profiled": ["-m", "cProfile", "-o", "figures", "program.py"]}[kind]  # fmt: skip
     assert started(here, *given) == [[], []]
+
+
+ATTACHING = """
+import json, os, sys
+from pathlib import Path
+from moonpool.sandboxes.host_folders import Surroundings, attached
+
+def attach(folder):
+    attached([folder], around=Surroundings(home=Path("/home/nobody-here"), data=Path("/var/lib/nothing"), own_code=()))
+"""
+
+
+def test_hooks_have_names(here: Path) -> None:
+    program = f"{ATTACHING}\nattach('.')\nprint(json.dumps([[one.__name__, one.__qualname__] for one in sys.path_hooks]))"
+    assert len(started(here, "-c", program)) == 3
+
+
+@pytest.mark.parametrize(
+    "removed", ["os.chdir('sub'); os.rmdir(here / 'sub')", "os.rmdir('sub'); os.symlink('sub', 'sub')"]
+)
+def test_code_does_not_stop_imports(here: Path, removed: str) -> None:
+    """Of what lies elsewhere: by a current directory that is gone, or by links in a circle."""
+    (here / "sub").mkdir()
+    (here.parent / "two").mkdir()
+    (here / "program.py").write_text(
+        f"{ATTACHING}\nhere = Path({str(here)!r})\nsys.path.insert(0, str(here.parent / 'to'))\nattach(here)\n"
+        f"{removed}\nattach(here.parent / 'two')\nimport wave\nprint(json.dumps('wave' in sys.modules))",
+        encoding="utf-8",
+    )
+    (here.parent / "to").symlink_to(here / "sub")
+    assert started(here, "program.py")

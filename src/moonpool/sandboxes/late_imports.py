@@ -32,17 +32,18 @@ if TYPE_CHECKING:
 
 
 class _Guard:
-    """The hook of `sys.path` that takes the entries where code may write."""
+    """Takes the entries of `sys.path` where code may write."""
 
     def __init__(self, leads_to_code: Callable[[Path], bool]) -> None:
         self._leads_to_code = leads_to_code
 
-    def __call__(self, entry: str) -> _GuardedEntry:
+    def hook(self, entry: str) -> _GuardedEntry:
+        """A method, since libraries ask a hook of `sys.path` for its name."""
         if self._leads_to_code(Path(entry)):
             for hook in sys.path_hooks:
-                if hook is not self:
-                    with suppress(ImportError):
-                        return _GuardedEntry(hook(os.path.join(os.getcwd(), entry)), self)  # noqa: PTH109, PTH118
+                if hook != self.hook:
+                    with suppress(ImportError, OSError):  # the current directory may have been removed
+                        return _GuardedEntry(hook(str(Path(entry).absolute())), self)
         raise ImportError("not this hook's", path=entry)
 
     def lets_find(self, fullname: str, target: ModuleType | None) -> bool:
@@ -109,9 +110,9 @@ def _of_find_spec(frame: FrameType | None) -> FrameType | None:
 
 def guard(leads_to_code: Callable[[Path], bool]) -> None:
     """From now on, also in folders that were searched before. INVARIANT: the import lock is held."""
-    before = [hook for hook in sys.path_hooks if isinstance(hook, _Guard)]
-    hook = before[0] if before else _Guard(leads_to_code)
-    sys.path_hooks[:] = [hook, *(other for other in sys.path_hooks if other is not hook)]
+    before = [one for hook in sys.path_hooks if isinstance(one := getattr(hook, "__self__", None), _Guard)]
+    guard = before[0] if before else _Guard(leads_to_code)
+    sys.path_hooks[:] = [guard.hook, *(hook for hook in sys.path_hooks if hook != guard.hook)]
     if not before:
-        setattr(PathFinder, "find_distributions", staticmethod(hook.find_distributions))  # noqa: B010  typed otherwise
+        setattr(PathFinder, "find_distributions", staticmethod(guard.find_distributions))  # noqa: B010  typed otherwise
     sys.path_importer_cache.clear()
