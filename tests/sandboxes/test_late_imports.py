@@ -144,7 +144,9 @@ def attach(folder):
 
 
 def test_hooks_have_names(here: Path) -> None:
-    program = f"{ATTACHING}\nattach('.')\nprint(json.dumps([[one.__name__, one.__qualname__] for one in sys.path_hooks]))"
+    program = (
+        f"{ATTACHING}\nattach('.')\nprint(json.dumps([[one.__name__, one.__qualname__] for one in sys.path_hooks]))"
+    )
     assert len(started(here, "-c", program)) == 3
 
 
