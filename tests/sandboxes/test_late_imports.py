@@ -164,3 +164,34 @@ def test_code_does_not_stop_imports(here: Path, removed: str) -> None:
     )
     (here.parent / "to").symlink_to(here / "sub")
     assert started(here, "program.py")
+
+
+BACKPORT = """
+import sys
+from importlib.machinery import PathFinder
+from importlib.metadata import MetadataPathFinder, entry_points
+
+class Finder(MetadataPathFinder):
+    find_spec = staticmethod(lambda *_: None)
+
+sys.meta_path.append(Finder())
+if "find_distributions" in vars(PathFinder):
+    del PathFinder.find_distributions
+"""
+
+
+@pytest.mark.parametrize("loaded", ["before", "after"])
+def test_no_backport_of_the_search_sees_entry_points_of_code(here: Path, loaded: str) -> None:
+    """`importlib_metadata` removes the search of the standard library, and searches itself."""
+    outside = here.parent / "outside"
+    (outside / "importlib_metadata.py").write_text(BACKPORT, encoding="utf-8")
+    (here / "program.py").write_text(
+        f"{ATTACHING}\nsys.path.append({str(outside)!r})\nimport library\n"
+        f"{'import importlib_metadata' * (loaded == 'before')}\nattach('.')\nimport importlib_metadata\n"
+        "os.mkdir('evil-1.dist-info')\nPath('evil-1.dist-info/METADATA').write_text('Name: evil', encoding='utf-8')\n"
+        "Path('evil-1.dist-info/entry_points.txt').write_text('[moonpool-test]\\nby_code = x:y\\n', encoding='utf-8')\n"
+        "own = [one.name for one in importlib_metadata.entry_points(group='moonpool-test')]\n"
+        "print(json.dumps([library.entry_points(), sorted(own)]))",
+        encoding="utf-8",
+    )
+    assert started(here, "program.py") == [["given"], ["by_code", "given"]]

@@ -9,7 +9,7 @@ What belongs to a module of the folder is found by all: its submodules, and itse
 library's names are never found there.
 
 The place is the hooks of `sys.path`: every search passes these, also those of namespace packages, of other finders and
-of `pkgutil`. `importlib.metadata` has none, so its search of `sys.path` is replaced: an entry point names code, too.
+of `pkgutil`. `importlib.metadata` has none, so its searches of `sys.path` are guarded: an entry point names code, too.
 
 SECURITY: this does not cover what the program imports, and an import by a compiled module counts as its caller's.
 """
@@ -20,15 +20,18 @@ import os
 import pkgutil
 import sys
 from contextlib import suppress
-from importlib.machinery import PathFinder
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from importlib.machinery import ModuleSpec
-    from importlib.metadata import DistributionFinder, PathDistribution
+    from importlib.metadata import DistributionFinder
     from types import FrameType, ModuleType
+
+
+_SEARCHING: Final = frozenset({"importlib", "importlib_metadata"})
+"""Whose frames are passed over: they ask for their callers."""
 
 
 class _Guard:
@@ -61,23 +64,56 @@ class _Guard:
             names = asking.f_globals
             module, file = str(names.get("__name__")), names.get("__file__")
             is_main = module == "__main__"
-            if (is_main or file is not None) and module != __name__ and module.partition(".")[0] != "importlib":
+            if (is_main or file is not None) and module != __name__ and module.partition(".")[0] not in _SEARCHING:
                 return file is None or self._is_codes(file, relative=is_main)
             asking = asking.f_back  # also from what `exec` runs: that counts as its caller's
         return False
 
-    def find_distributions(self, context: DistributionFinder.Context | None = None) -> Iterable[PathDistribution]:
-        """In place of `PathFinder`'s."""
-        from importlib.metadata import DistributionFinder, MetadataPathFinder  # noqa: PLC0415  0.02 s, rarely needed
+    def searched(self, context: DistributionFinder.Context | None) -> DistributionFinder.Context:
+        """What a search for what is installed may look through: not where code may write, unless the program asks."""
+        from importlib.metadata import DistributionFinder  # noqa: PLC0415  0.02 s, rarely needed
 
-        asked: dict[str, Any] = vars(context or DistributionFinder.Context())
+        context = context or DistributionFinder.Context()
+        asked: dict[str, Any] = vars(context)
         if "path" not in asked and not self.program_asks():
             asked = {**asked, "path": [entry for entry in sys.path if not self._leads_to_code(Path(entry))]}
-        return MetadataPathFinder.find_distributions(DistributionFinder.Context(**asked))
+        return type(context)(**asked)  # the backport has a class of its own
 
     def _is_codes(self, file: object, *, relative: bool = False) -> bool:
         """`relative`: as debuggers and profilers name the program. Of others we do not know the directory."""
         return isinstance(file, str) and (relative or os.path.isabs(file)) and self._leads_to_code(Path(file))  # noqa: PTH117
+
+
+class _GuardedSearch:
+    """In place of a finder's `find_distributions`."""
+
+    def __init__(self, search: Callable[[Any], Iterable[Any]], guard: _Guard) -> None:
+        self._search = search
+        self._guard = guard
+
+    def __call__(self, context: DistributionFinder.Context | None = None) -> Iterable[Any]:
+        return self._search(self._guard.searched(context))
+
+
+class _GuardedSearches:
+    """Of what is installed: before each, those that were added since are guarded. First on `sys.meta_path`.
+
+    The backport `importlib_metadata` adds its own whenever it is imported, and removes that of `PathFinder`.
+    """
+
+    def __init__(self, guard: _Guard) -> None:
+        self.guard = guard
+
+    def find_spec(self, *_: object) -> None:
+        """No module."""
+
+    def find_distributions(self, context: DistributionFinder.Context | None = None) -> Iterable[Any]:  # noqa: ARG002
+        """Nothing itself: the finders after it are asked next."""
+        for finder in sys.meta_path:
+            search = getattr(finder, "find_distributions", None)
+            if search is not None and finder is not self and not isinstance(search, _GuardedSearch):
+                setattr(finder, "find_distributions", _GuardedSearch(search, self.guard))  # noqa: B010  not in its type
+        return ()
 
 
 class _GuardedEntry:
@@ -110,9 +146,10 @@ def _of_find_spec(frame: FrameType | None) -> FrameType | None:
 
 def guard(leads_to_code: Callable[[Path], bool]) -> None:
     """From now on, also in folders that were searched before. INVARIANT: the import lock is held."""
-    before = [one for hook in sys.path_hooks if isinstance(one := getattr(hook, "__self__", None), _Guard)]
-    guard = before[0] if before else _Guard(leads_to_code)
-    sys.path_hooks[:] = [guard.hook, *(hook for hook in sys.path_hooks if hook != guard.hook)]
-    if not before:
-        setattr(PathFinder, "find_distributions", staticmethod(guard.find_distributions))  # noqa: B010  typed otherwise
+    before = [finder for finder in sys.meta_path if isinstance(finder, _GuardedSearches)]
+    searches = before[0] if before else _GuardedSearches(_Guard(leads_to_code))
+    hook = searches.guard.hook
+    sys.meta_path[:] = [searches, *(other for other in sys.meta_path if other is not searches)]
+    sys.path_hooks[:] = [hook, *(other for other in sys.path_hooks if other != hook)]
+    searches.find_distributions()
     sys.path_importer_cache.clear()
