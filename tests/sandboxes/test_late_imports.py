@@ -95,12 +95,13 @@ print(json.dumps([[name for name, found in told.items() if found], [name for nam
 """
 
 
-def started(folder: Path, *arguments: str) -> Any:
+def started(folder: Path, *arguments: str, typed: str = "") -> Any:
+    command = [sys.executable, *arguments]
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, capture_output=True, encoding="utf-8", timeout=60, check=False
+        command, cwd=folder, input=typed, capture_output=True, encoding="utf-8", timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(done.stdout.strip(">. \n"))  # prompts
 
 
 @pytest.fixture
@@ -195,3 +196,33 @@ def test_no_backport_of_the_search_sees_entry_points_of_code(here: Path, loaded:
         encoding="utf-8",
     )
     assert started(here, "program.py") == [["given"], ["by_code", "given"]]
+
+
+@pytest.mark.parametrize("prompt", [["-i"], ["-m", "code"], ["-m", "asyncio"]])
+def test_a_prompt_is_the_program(here: Path, prompt: list[str]) -> None:
+    (here / "attaching.py").write_text(ATTACHING, encoding="utf-8")
+    typed = "from attaching import *\nattach('.')\nimport own\nprint(json.dumps('own' in sys.modules))\n"
+    assert started(here, *prompt, typed=typed)
+
+
+def test_a_file_that_the_program_runs_is_the_programs(here: Path) -> None:
+    (here / "step.py").write_text("import own\nprint('true')", encoding="utf-8")
+    assert started(
+        here, "-c", f"{ATTACHING}\nimport runpy\n__file__ = '/elsewhere'\nattach('.')\nrunpy.run_path('step.py')"
+    )
+
+
+def test_a_namespace_package_keeps_what_lies_in_the_folder(here: Path) -> None:
+    """Libraries have it look again; they find nothing there. One that lies in the folder only is the folder's."""
+    for path in (here / "shared/mine.py", here / "alone/early.py", here / "alone/late.py"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("", encoding="utf-8")
+    (here / "program.py").write_text(
+        f"{ATTACHING}\nsys.path.append({str(here.parent / 'outside')!r})\n"
+        "import alone.early, library, shared.early, shared.given\nattach('.')\nlibrary.importlib.invalidate_caches()\n"
+        "names = ('shared.theirs', 'shared.mine', 'alone.late')\n"
+        "found = [library.found(lambda: library.loaded(name)) for name in names]\n"
+        "import shared.mine\nprint(json.dumps(found))",
+        encoding="utf-8",
+    )
+    assert started(here, "program.py") == [True, False, True]

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _SEARCHING: Final = frozenset({"importlib", "importlib_metadata"})
 """Whose frames are passed over: they ask for their callers."""
 
+_PROMPTS: Final = ("<stdin>", "<console>", "<input>", "<python-input-")
+
 
 class _Guard:
     """Takes the entries of `sys.path` where code may write."""
@@ -54,7 +56,8 @@ class _Guard:
         if fullname in sys.stdlib_module_names:
             return False
         belongs_to = target or sys.modules.get(fullname.rpartition(".")[0])
-        return self._is_codes(getattr(belongs_to, "__dict__", {}).get("__file__")) or self.program_asks()
+        places = _portions(belongs_to) or [getattr(belongs_to, "__dict__", {}).get("__file__")]
+        return all(self._is_codes(place) for place in places) or self.program_asks()
 
     def program_asks(self) -> bool:
         """Whether the innermost frame that imports, or asks what is installed, is the program's."""
@@ -64,8 +67,10 @@ class _Guard:
             names = asking.f_globals
             module, file = str(names.get("__name__")), names.get("__file__")
             is_main = module == "__main__"
+            if (is_main or module == "__console__") and asking.f_code.co_filename.startswith(_PROMPTS):
+                return True  # some have a `__file__`: that of the module that prompts
             if (is_main or file is not None) and module != __name__ and module.partition(".")[0] not in _SEARCHING:
-                return file is None or self._is_codes(file, relative=is_main)
+                return file is None or self._is_codes(file, relative=is_main or names.get("__spec__") is None)
             asking = asking.f_back  # also from what `exec` runs: that counts as its caller's
         return False
 
@@ -80,7 +85,7 @@ class _Guard:
         return type(context)(**asked)  # the backport has a class of its own
 
     def _is_codes(self, file: object, *, relative: bool = False) -> bool:
-        """`relative`: as debuggers and profilers name the program. Of others we do not know the directory."""
+        """`relative`: as debuggers, profilers and `runpy` name the program. Of others we do not know the directory."""
         return isinstance(file, str) and (relative or os.path.isabs(file)) and self._leads_to_code(Path(file))  # noqa: PTH117
 
 
@@ -124,7 +129,12 @@ class _GuardedEntry:
         self._guard = guard
 
     def find_spec(self, fullname: str, target: ModuleType | None = None) -> ModuleSpec | None:
-        return self._finder.find_spec(fullname, target) if self._guard.lets_find(fullname, target) else None
+        if self._guard.lets_find(fullname, target):
+            return self._finder.find_spec(fullname, target)
+        if not _portions(sys.modules.get(fullname)):
+            return None
+        spec = self._finder.find_spec(fullname, target)  # a namespace package looks for its portions again
+        return spec if spec is not None and spec.loader is None else None
 
     def iter_modules(self, prefix: str = "") -> Iterable[tuple[str, bool]]:
         """What lies there, for `pkgutil`: names, nothing is run."""
@@ -134,6 +144,13 @@ class _GuardedEntry:
     def invalidate_caches(self) -> None:
         if hasattr(self._finder, "invalidate_caches"):
             self._finder.invalidate_caches()
+
+
+def _portions(module: ModuleType | None) -> list[str]:
+    """Where a namespace package lies, as was found last: who asks its `__path__` has it look again. Empty of others."""
+    names: dict[str, Any] = getattr(module, "__dict__", {})
+    found = getattr(names.get("__path__"), "_path", None) if names.get("__file__") is None else None
+    return found if isinstance(found, list) else []
 
 
 def _of_find_spec(frame: FrameType | None) -> FrameType | None:
