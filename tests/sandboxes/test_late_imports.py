@@ -226,3 +226,21 @@ def test_a_namespace_package_keeps_what_lies_in_the_folder(here: Path) -> None:
         encoding="utf-8",
     )
     assert started(here, "program.py") == [True, False, True]
+
+
+def test_an_import_that_is_refused_says_why(here: Path) -> None:
+    """And who only looks gets no error: code could make such files to that end."""
+    (here / "flat.py").touch()
+    (here / "program.py").write_text(
+        f"{ATTACHING}\nsys.path.append({str(here.parent / 'outside')!r})\nimport library\nattach('.')\n"
+        "told = [library.found(lambda: library.looked_up('flat'))]\n"
+        "for name in ('flat', 'winreg', 'nowhere'):\n"
+        "    try: library.loaded(name)\n"
+        "    except ModuleNotFoundError as error: told.append([error.name, str(error)])\n"
+        "print(json.dumps(told))",
+        encoding="utf-8",
+    )
+    looked, flat, *others = started(here, "program.py")
+    assert (looked, flat[0]) == (False, "flat")
+    assert f"No module named 'flat' but {here / 'flat.py'}, where code of a sandbox may write" in flat[1]
+    assert others == [[name, f"No module named {name!r}"] for name in ("winreg", "nowhere")]

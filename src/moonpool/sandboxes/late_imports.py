@@ -136,6 +136,11 @@ class _GuardedEntry:
         spec = self._finder.find_spec(fullname, target)  # a namespace package looks for its portions again
         return spec if spec is not None and spec.loader is None else None
 
+    def refused(self, fullname: str) -> str | None:
+        """The file of a module that was not found for who asks."""
+        spec = None if fullname in sys.stdlib_module_names else self._finder.find_spec(fullname)
+        return spec.origin if spec is not None and spec.loader is not None else None
+
     def iter_modules(self, prefix: str = "") -> Iterable[tuple[str, bool]]:
         """What lies there, for `pkgutil`: names, nothing is run."""
         listed: Any = getattr(pkgutil, "iter_importer_modules")  # noqa: B009  missing in its types
@@ -144,6 +149,26 @@ class _GuardedEntry:
     def invalidate_caches(self) -> None:
         if hasattr(self._finder, "invalidate_caches"):
             self._finder.invalidate_caches()
+
+
+class _Refusals:
+    """Says why an import fails that nobody could answer. Last on `sys.meta_path`."""
+
+    def find_spec(self, fullname: str, path: Iterable[str] | None = None, _: ModuleType | None = None) -> None:
+        """No module. Who only looks (`importlib.util.find_spec`) gets no error."""
+        search = _of_find_spec(sys._getframe(1))  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+        asking = search and search.f_back
+        if asking is None or asking.f_code.co_name != "_find_and_load_unlocked" or sys.meta_path[-1] is not self:
+            return
+        for place in sys.path if path is None else path:
+            with suppress(OSError):  # the current directory may have been removed
+                entry = sys.path_importer_cache.get(place or str(Path.cwd()))
+                if isinstance(entry, _GuardedEntry) and (file := entry.refused(fullname)) is not None:
+                    raise ModuleNotFoundError(
+                        f"No module named {fullname!r} but {file}, where code of a sandbox may write: "
+                        "only modules of that folder import it now; import it there, or before the first session",
+                        name=fullname,
+                    )
 
 
 def _portions(module: ModuleType | None) -> list[str]:
@@ -166,7 +191,8 @@ def guard(leads_to_code: Callable[[Path], bool]) -> None:
     before = [finder for finder in sys.meta_path if isinstance(finder, _GuardedSearches)]
     searches = before[0] if before else _GuardedSearches(_Guard(leads_to_code))
     hook = searches.guard.hook
-    sys.meta_path[:] = [searches, *(other for other in sys.meta_path if other is not searches)]
+    others = [one for one in sys.meta_path if not isinstance(one, _GuardedSearches | _Refusals)]
+    sys.meta_path[:] = [searches, *others, _Refusals()]
     sys.path_hooks[:] = [hook, *(other for other in sys.path_hooks if other != hook)]
     searches.find_distributions()
     sys.path_importer_cache.clear()
