@@ -244,3 +244,17 @@ def test_an_import_that_is_refused_says_why(here: Path) -> None:
     assert (looked, flat[0]) == (False, "flat")
     assert f"No module named 'flat' but {here / 'flat.py'}, where code of a sandbox may write" in flat[1]
     assert others == [[name, f"No module named {name!r}"] for name in ("winreg", "nowhere")]
+
+
+@pytest.mark.parametrize("change", ["insert(0, hook)", "append(hook)", "remove(sys.path_hooks[0])"])
+def test_no_hook_comes_before_the_guards(here: Path, change: str) -> None:
+    (here / "flat.py").touch()
+    (here / "program.py").write_text(
+        f"{ATTACHING}\nfrom importlib.machinery import FileFinder, SourceFileLoader\n"
+        f"sys.path.append({str(here.parent / 'outside')!r})\nimport library\nattach('.')\n"
+        "hook = FileFinder.path_hook((SourceFileLoader, ['.py']))\n"
+        f"sys.path_hooks.{change}\nsys.path_importer_cache.clear()\n"
+        "print(json.dumps([library.found(lambda: library.importing('flat')), __import__('flat').__name__]))",
+        encoding="utf-8",
+    )
+    assert started(here, "program.py") == [False, "flat"]

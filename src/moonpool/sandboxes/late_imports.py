@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from importlib.machinery import ModuleSpec
     from importlib.metadata import DistributionFinder
     from types import FrameType, ModuleType
@@ -87,6 +87,18 @@ class _Guard:
     def _is_codes(self, file: object, *, relative: bool = False) -> bool:
         """`relative`: as debuggers, profilers and `runpy` name the program. Of others we do not know the directory."""
         return isinstance(file, str) and (relative or os.path.isabs(file)) and self._leads_to_code(Path(file))  # noqa: PTH117
+
+
+class _Hooks(list[Any]):
+    """Those of `sys.path`. SECURITY: the guard's is asked first, also when a library puts its own before it."""
+
+    def __init__(self, guards: Callable[[str], _GuardedEntry], others: Iterable[Any]) -> None:
+        super().__init__([guards, *(hook for hook in others if hook != guards)])
+        self._guards = guards
+
+    def __iter__(self) -> Iterator[Any]:
+        yield self._guards
+        yield from (hook for hook in super().__iter__() if hook != self._guards)
 
 
 class _GuardedSearch:
@@ -190,9 +202,8 @@ def guard(leads_to_code: Callable[[Path], bool]) -> None:
     """From now on, also in folders that were searched before. INVARIANT: the import lock is held."""
     before = [finder for finder in sys.meta_path if isinstance(finder, _GuardedSearches)]
     searches = before[0] if before else _GuardedSearches(_Guard(leads_to_code))
-    hook = searches.guard.hook
     others = [one for one in sys.meta_path if not isinstance(one, _GuardedSearches | _Refusals)]
     sys.meta_path[:] = [searches, *others, _Refusals()]
-    sys.path_hooks[:] = [hook, *(other for other in sys.path_hooks if other != hook)]
+    sys.path_hooks = _Hooks(searches.guard.hook, sys.path_hooks)
     searches.find_distributions()
     sys.path_importer_cache.clear()
