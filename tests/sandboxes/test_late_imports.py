@@ -178,6 +178,13 @@ class Finder(MetadataPathFinder):
 sys.meta_path.append(Finder())
 if "find_distributions" in vars(PathFinder):
     del PathFinder.find_distributions
+
+def finds_flat():
+    try:
+        import flat
+    except ModuleNotFoundError:
+        return False
+    return True
 """
 
 
@@ -186,16 +193,17 @@ def test_no_backport_of_the_search_sees_entry_points_of_code(here: Path, loaded:
     """`importlib_metadata` removes the search of the standard library, and searches itself."""
     outside = here.parent / "outside"
     (outside / "importlib_metadata.py").write_text(BACKPORT, encoding="utf-8")
+    (here / "flat.py").touch()
     (here / "program.py").write_text(
         f"{ATTACHING}\nsys.path.append({str(outside)!r})\nimport library\n"
         f"{'import importlib_metadata' * (loaded == 'before')}\nattach('.')\nimport importlib_metadata\n"
         "os.mkdir('evil-1.dist-info')\nPath('evil-1.dist-info/METADATA').write_text('Name: evil', encoding='utf-8')\n"
         "Path('evil-1.dist-info/entry_points.txt').write_text('[moonpool-test]\\nby_code = x:y\\n', encoding='utf-8')\n"
         "own = [one.name for one in importlib_metadata.entry_points(group='moonpool-test')]\n"
-        "print(json.dumps([library.entry_points(), sorted(own)]))",
+        "print(json.dumps([library.entry_points(), sorted(own), importlib_metadata.finds_flat()]))",
         encoding="utf-8",
     )
-    assert started(here, "program.py") == [["given"], ["by_code", "given"]]
+    assert started(here, "program.py") == [["given"], ["by_code", "given"], False]
 
 
 @pytest.mark.parametrize("prompt", [["-i"], ["-m", "code"], ["-m", "asyncio"]])

@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from types import FrameType, ModuleType
 
 
-_SEARCHING: Final = frozenset({"importlib", "importlib_metadata"})
-"""Whose frames are passed over: they ask for their callers."""
-
 _PROMPTS: Final = ("<stdin>", "<console>", "<input>", "<python-input-")
 
 
@@ -59,8 +56,11 @@ class _Guard:
         places = _portions(belongs_to) or [getattr(belongs_to, "__dict__", {}).get("__file__")]
         return all(self._is_codes(place) for place in places) or self.program_asks()
 
-    def program_asks(self) -> bool:
-        """Whether the innermost frame that imports, or asks what is installed, is the program's."""
+    def program_asks(self, *, by: str = "importlib") -> bool:
+        """Whether the innermost frame that imports, or asks what is installed, is the program's.
+
+        `by` asks for its caller. SECURITY: the backport imports much late, and in its own name.
+        """
         frame: FrameType | None = sys._getframe(1)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
         asking = _of_find_spec(frame) or frame  # beyond the finders that importlib asks: those of tools import nothing
         while asking is not None:
@@ -69,7 +69,11 @@ class _Guard:
             is_main = module == "__main__"
             if (is_main or module == "__console__") and asking.f_code.co_filename.startswith(_PROMPTS):
                 return True  # some have a `__file__`: that of the module that prompts
-            if (is_main or file is not None) and module != __name__ and module.partition(".")[0] not in _SEARCHING:
+            if (
+                (is_main or file is not None)
+                and module != __name__
+                and module.partition(".")[0] not in {"importlib", by}
+            ):
                 return file is None or self._is_codes(file, relative=is_main or names.get("__spec__") is None)
             asking = asking.f_back  # also from what `exec` runs: that counts as its caller's
         return False
@@ -80,7 +84,7 @@ class _Guard:
 
         context = context or DistributionFinder.Context()
         asked: dict[str, Any] = vars(context)
-        if "path" not in asked and not self.program_asks():
+        if "path" not in asked and not self.program_asks(by="importlib_metadata"):
             asked = {**asked, "path": [entry for entry in sys.path if not self._leads_to_code(Path(entry))]}
         return type(context)(**asked)  # the backport has a class of its own
 
@@ -186,8 +190,8 @@ class _Refusals:
 def _portions(module: ModuleType | None) -> list[str]:
     """Where a namespace package lies, as was found last: who asks its `__path__` has it look again. Empty of others."""
     names: dict[str, Any] = getattr(module, "__dict__", {})
-    found = getattr(names.get("__path__"), "_path", None) if names.get("__file__") is None else None
-    return found if isinstance(found, list) else []
+    found: Any = getattr(names.get("__path__"), "_path", None) if names.get("__file__") is None else None
+    return found if isinstance(found, list) else []  # pyright: ignore[reportUnknownVariableType]
 
 
 def _of_find_spec(frame: FrameType | None) -> FrameType | None:
