@@ -11,7 +11,8 @@ library's names are never found there.
 The place is the hooks of `sys.path`: every search passes these, also those of namespace packages, of other finders and
 of `pkgutil`. `importlib.metadata` has none, so its searches of `sys.path` are guarded: an entry point names code, too.
 
-SECURITY: this does not cover what the program imports, and an import by a compiled module counts as its caller's.
+SECURITY: this does not cover what the program imports, nor a search that is given its own path; an import by a
+compiled module counts as its caller's; whoever replaces `sys.path_hooks` itself has no guard until the next session.
 """
 
 from __future__ import annotations
