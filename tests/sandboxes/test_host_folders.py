@@ -361,6 +361,20 @@ def test_code_may_write_where_a_folder_was_attached_and_not_where_one_was_refuse
     assert leads_to_code(parts[1] / "..")  # what is there may be a link, too
 
 
+def test_an_environment_from_which_this_process_imports_is_read_only(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So its libraries are not the program's own modules, and import nothing from the folder late."""
+    packages = folder / "with env/lib/python3/site-packages"
+    for other in (packages, folder / "src"):
+        other.mkdir(parents=True)
+        monkeypatch.syspath_prepend(str(other))
+    (folder / "with env/pyvenv.cfg").touch()
+    (folder / "src/pyvenv.cfg").touch()  # which code may have made: what lies there would be taken for read-only
+    assert shown(folder).shown[0].fixed == ("with env",)
+    assert not leads_to_code(packages / "library.py")
+
+
 def test_mount_points_are_read_as_the_kernel_writes_them(monkeypatch: pytest.MonkeyPatch) -> None:
     lines = (
         b"36 25 8:1 / /srv/Gr\xc3\xb6\xc3\x9fe/a\\040b\\134 rw - ext4 /dev/x rw\n"

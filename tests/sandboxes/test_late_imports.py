@@ -95,12 +95,13 @@ print(json.dumps([[name for name, found in told.items() if found], [name for nam
 """
 
 
-def started(folder: Path, *arguments: str) -> Any:
+def started(folder: Path, *arguments: str, typed: str = "") -> Any:
+    command = [sys.executable, *arguments]
     done = subprocess.run(
-        [sys.executable, *arguments], cwd=folder, capture_output=True, encoding="utf-8", timeout=60, check=False
+        command, cwd=folder, input=typed, capture_output=True, encoding="utf-8", timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    return json.loads(done.stdout.strip(">. \n"))  # prompts
 
 
 @pytest.fixture
@@ -131,3 +132,137 @@ def test_no_library_imports_what_code_wrote(here: Path, kind: str) -> None:
     given = {"a file": ["program.py"], "a command": ["-c", program], "a module of it": ["-c", "import program"],
              "profiled": ["-m", "cProfile", "-o", "figures", "program.py"]}[kind]  # fmt: skip
     assert started(here, *given) == [[], []]
+
+
+ATTACHING = """
+import json, os, sys
+from pathlib import Path
+from moonpool.sandboxes.host_folders import Surroundings, attached
+
+def attach(folder):
+    attached([folder], around=Surroundings(home=Path("/home/nobody-here"), data=Path("/var/lib/nothing"), own_code=()))
+"""
+
+
+def test_hooks_have_names(here: Path) -> None:
+    program = (
+        f"{ATTACHING}\nattach('.')\nprint(json.dumps([[one.__name__, one.__qualname__] for one in sys.path_hooks]))"
+    )
+    assert all(map(all, started(here, "-c", program)))
+
+
+@pytest.mark.parametrize(
+    "removed", ["os.chdir('sub'); os.rmdir(here / 'sub')", "os.rmdir('sub'); os.symlink('sub', 'sub')"]
+)
+def test_code_does_not_stop_imports(here: Path, removed: str) -> None:
+    """Of what lies elsewhere: by a current directory that is gone, or by links in a circle."""
+    (here / "sub").mkdir()
+    (here.parent / "two").mkdir()
+    (here / "program.py").write_text(
+        f"{ATTACHING}\nhere = Path({str(here)!r})\nsys.path.insert(0, str(here.parent / 'to'))\nattach(here)\n"
+        f"{removed}\nattach(here.parent / 'two')\nimport wave\nprint(json.dumps('wave' in sys.modules))",
+        encoding="utf-8",
+    )
+    (here.parent / "to").symlink_to(here / "sub")
+    assert started(here, "program.py")
+
+
+BACKPORT = """
+import sys
+from importlib.machinery import PathFinder
+from importlib.metadata import MetadataPathFinder, entry_points
+
+class Finder(MetadataPathFinder):
+    find_spec = staticmethod(lambda *_: None)
+
+sys.meta_path.append(Finder())
+if "find_distributions" in vars(PathFinder):
+    del PathFinder.find_distributions
+
+def finds_flat():
+    try:
+        import flat
+    except ModuleNotFoundError:
+        return False
+    return True
+"""
+
+
+@pytest.mark.parametrize("loaded", ["before", "after"])
+def test_no_backport_of_the_search_sees_entry_points_of_code(here: Path, loaded: str) -> None:
+    """`importlib_metadata` removes the search of the standard library, and searches itself."""
+    outside = here.parent / "outside"
+    (outside / "importlib_metadata.py").write_text(BACKPORT, encoding="utf-8")
+    (here / "flat.py").touch()
+    (here / "program.py").write_text(
+        f"{ATTACHING}\nsys.path.append({str(outside)!r})\nimport library\n"
+        f"{'import importlib_metadata' * (loaded == 'before')}\nattach('.')\nimport importlib_metadata\n"
+        "os.mkdir('evil-1.dist-info')\nPath('evil-1.dist-info/METADATA').write_text('Name: evil', encoding='utf-8')\n"
+        "Path('evil-1.dist-info/entry_points.txt').write_text('[moonpool-test]\\nby_code = x:y\\n', encoding='utf-8')\n"
+        "own = [one.name for one in importlib_metadata.entry_points(group='moonpool-test')]\n"
+        "print(json.dumps([library.entry_points(), sorted(own), importlib_metadata.finds_flat()]))",
+        encoding="utf-8",
+    )
+    assert started(here, "program.py") == [["given"], ["by_code", "given"], False]
+
+
+@pytest.mark.parametrize("prompt", [["-i"], ["-m", "code"], ["-m", "asyncio"]])
+def test_a_prompt_is_the_program(here: Path, prompt: list[str]) -> None:
+    (here / "attaching.py").write_text(ATTACHING, encoding="utf-8")
+    typed = "from attaching import *\nattach('.')\nimport own\nprint(json.dumps('own' in sys.modules))\n"
+    assert started(here, *prompt, typed=typed)
+
+
+def test_a_file_that_the_program_runs_is_the_programs(here: Path) -> None:
+    (here / "step.py").write_text("import own\nprint('true')", encoding="utf-8")
+    assert started(
+        here, "-c", f"{ATTACHING}\nimport runpy\n__file__ = '/elsewhere'\nattach('.')\nrunpy.run_path('step.py')"
+    )
+
+
+def test_a_namespace_package_keeps_what_lies_in_the_folder(here: Path) -> None:
+    """Libraries have it look again; they find nothing there. One that lies in the folder only is the folder's."""
+    for path in (here / "shared/mine.py", here / "alone/early.py", here / "alone/late.py"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("", encoding="utf-8")
+    (here / "program.py").write_text(
+        f"{ATTACHING}\nsys.path.append({str(here.parent / 'outside')!r})\n"
+        "import alone.early, library, shared.early, shared.given\nattach('.')\nlibrary.importlib.invalidate_caches()\n"
+        "names = ('shared.theirs', 'shared.mine', 'alone.late')\n"
+        "found = [library.found(lambda: library.loaded(name)) for name in names]\n"
+        "import shared.mine\nprint(json.dumps(found))",
+        encoding="utf-8",
+    )
+    assert started(here, "program.py") == [True, False, True]
+
+
+def test_an_import_that_is_refused_says_why(here: Path) -> None:
+    """And who only looks gets no error: code could make such files to that end."""
+    (here / "flat.py").touch()
+    (here / "program.py").write_text(
+        f"{ATTACHING}\nsys.path.append({str(here.parent / 'outside')!r})\nimport library\nattach('.')\n"
+        "told = [library.found(lambda: library.looked_up('flat'))]\n"
+        "for name in ('flat', 'winreg', 'nowhere'):\n"
+        "    try: library.loaded(name)\n"
+        "    except ModuleNotFoundError as error: told.append([error.name, str(error)])\n"
+        "print(json.dumps(told))",
+        encoding="utf-8",
+    )
+    looked, flat, *others = started(here, "program.py")
+    assert (looked, flat[0]) == (False, "flat")
+    assert f"No module named 'flat' but {here / 'flat.py'}, where code of a sandbox may write" in flat[1]
+    assert others == [[name, f"No module named {name!r}"] for name in ("winreg", "nowhere")]
+
+
+@pytest.mark.parametrize("change", ["insert(0, hook)", "append(hook)", "remove(sys.path_hooks[0])"])
+def test_no_hook_comes_before_the_guards(here: Path, change: str) -> None:
+    (here / "flat.py").touch()
+    (here / "program.py").write_text(
+        f"{ATTACHING}\nfrom importlib.machinery import FileFinder, SourceFileLoader\n"
+        f"sys.path.append({str(here.parent / 'outside')!r})\nimport library\nattach('.')\n"
+        "hook = FileFinder.path_hook((SourceFileLoader, ['.py']))\n"
+        f"sys.path_hooks.{change}\nsys.path_importer_cache.clear()\n"
+        "print(json.dumps([library.found(lambda: library.importing('flat')), __import__('flat').__name__]))",
+        encoding="utf-8",
+    )
+    assert started(here, "program.py") == [False, "flat"]

@@ -46,7 +46,10 @@ def code_may_write(path: Path, work: Iterable[Path] = ()) -> bool:
 
 def leads_to_code(path: Path) -> bool:
     """Whether what is found at `path` may be code's, as it stands or behind links."""
-    return code_may_write(path.absolute()) or code_may_write(path.resolve())
+    try:
+        return code_may_write(path.absolute()) or code_may_write(path.resolve())
+    except (OSError, RuntimeError, ValueError):  # links in a circle, a current directory that was removed
+        return code_may_write_somewhere()
 
 
 def without_code(search_path: str) -> str:

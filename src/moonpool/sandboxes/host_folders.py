@@ -130,7 +130,7 @@ def _checked(given: Path, around: Surroundings, others: Sequence[Path], *, writa
     space = os.statvfs(path)
     if writable and space.f_bavail * space.f_frsize < FREE_BYTES_MIN:
         raise FolderError(f"{path} cannot be attached: less than {FREE_BYTES_MIN:,} bytes are free on its file system")
-    fixed = [own for own in around.own_code if writable and own.is_relative_to(path)]
+    fixed = [own for own in (*around.own_code, *_environments(path)) if writable and own.is_relative_to(path)]
     outermost = [one for one in fixed if not any(one != other and one.is_relative_to(other) for other in fixed)]
     return HostFolder(path, writable, tuple(str(one.relative_to(path)) for one in outermost))
 
@@ -190,6 +190,16 @@ def own_code() -> tuple[Path, ...]:
     code += [packages] if any(packages.glob("moonpool-*.dist-info")) else []
     prefixes = [Path(prefix).resolve() for prefix in (sys.prefix, sys.base_prefix, sys.exec_prefix)]
     return tuple(dict.fromkeys(path for path in (*code, *prefixes) if path.exists() and path != Path("/usr")))
+
+
+def _environments(folder: Path) -> set[Path]:
+    """The virtual environments in a folder from which this process imports, beside the one that it runs in.
+
+    SECURITY: where code could write there, their libraries would be taken for modules of the folder (`late_imports`).
+    """
+    entries = (Path(os.path.realpath(entry)) for entry in sys.path if os.path.isabs(entry))  # noqa: PTH117
+    above = (place for entry in entries if entry.name == "site-packages" for place in entry.parents)
+    return {place for place in above if folder in place.parents and (place / "pyvenv.cfg").is_file()}
 
 
 def _mount_points() -> list[Path]:
