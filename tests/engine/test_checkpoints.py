@@ -100,13 +100,17 @@ async def test_a_fork_that_is_not_recorded_ends_also_when_its_session_was_closed
         session = app.runtime.session(app.caller_grant, checkpoints=True)
         await ran(session, "x = 3")
 
+        closing: list[asyncio.Future[None]] = []
+
         async def close_and_fail(*_: object, **_more: object) -> None:
-            await session.close()
+            closing.append(asyncio.ensure_future(session.close()))
+            await asyncio.sleep(0)
             raise JournalError("no room")
 
         monkeypatch.setattr(CheckpointRecorder, "record", close_and_fail)
         with pytest.raises(JournalError):
             await session.checkpoints.fork()
+        await closing[0]
         assert app.runtime.statistics().alive == 0
 
 
