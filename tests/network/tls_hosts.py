@@ -216,6 +216,7 @@ class Counted:
     bytes_down: int = 0
     requests: int = 0
     refusals: list[str] = field(default_factory=list[str])
+    on_record: list[str] = field(default_factory=list[str])
 
     def up(self, count: int) -> None:
         self.bytes_up += count
@@ -228,6 +229,7 @@ class Counted:
 
     def refused(self, refusal: RefusedError) -> None:
         self.refusals.append(refusal.text)
+        self.on_record.append(refusal.on_record)
 
 
 @dataclass(frozen=True)

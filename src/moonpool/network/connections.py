@@ -73,6 +73,8 @@ class Places:
 class RefusedError(Exception):
     """Why a request is answered by the proxy itself. `text` is one line for people and models."""
 
-    def __init__(self, status: int, outcome: Outcome, text: str, *, address: str = "") -> None:
+    def __init__(self, status: int, outcome: Outcome, text: str, *, address: str = "", on_record: str = "") -> None:
+        """SECURITY: code reads `text`, which names no setting and no path of this machine. `on_record` may."""
         super().__init__(text)
         self.status, self.outcome, self.text, self.address = status, outcome, text, address
+        self.on_record = on_record or text

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 import h11
 
 from moonpool.network.connections import Outcome, RefusedError
-from moonpool.network.passed_on import FRAMING, HEADERS_MAX, check_framing, named_in_connection, not_passed_on
+from moonpool.network.forwarding import FRAMING, HEADERS_MAX, check_framing, hop_by_hop, named_in_connection
 from moonpool.network.rules import SECRET_CHARS_MIN
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def outgoing_request(request: h11.Request, host: str, port: int, credential: Hea
     """The request as it is sent to `host`. Raises RefusedError."""
     _check(request, host, port)
     own = credential.header.encode()
-    dropped = not_passed_on(request.headers) | {b"host", b"accept-encoding"}
+    dropped = hop_by_hop(request.headers) | {b"host", b"accept-encoding"}
     kept = [
         (name, value)
         for name, value in request.headers.raw_items()
@@ -147,7 +147,7 @@ def incoming_response(response: h11.Response, redactor: Redaction, *, body: bool
         text = "the server answered compressed although it was asked not to, and its answer cannot be searched"
         raise RefusedError(HTTPStatus.BAD_GATEWAY, Outcome.FAILED, text)
     listed, tally = named_in_connection(response.headers), Counter[str]()
-    dropped = not_passed_on(response.headers) | (FRAMING if body else {b"transfer-encoding"})
+    dropped = hop_by_hop(response.headers) | (FRAMING if body else {b"transfer-encoding"})
     headers = [pair for pair in response.headers.raw_items() if pair[0].lower() not in dropped]
     if b"close" in listed or response.http_version < b"1.1":
         headers.append((b"Connection", b"close"))

@@ -12,7 +12,7 @@ import h11
 from anyio import BrokenResourceError, ClosedResourceError, EndOfStream
 from anyio.abc import ByteStream
 
-from moonpool.network.passed_on import HEADERS_MAX
+from moonpool.network.forwarding import HEADERS_MAX
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

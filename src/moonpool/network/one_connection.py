@@ -21,8 +21,8 @@ from moonpool.core.audit import JournalError
 from moonpool.core.errors import MoonpoolError
 from moonpool.network.code_client import CodeClient, ending
 from moonpool.network.connections import Connection, Outcome, RefusedError
+from moonpool.network.forwarding import check_framing
 from moonpool.network.http_side import GONE, CountedSocket, HttpSide
-from moonpool.network.passed_on import check_framing
 from moonpool.network.plain_http import forward_request
 from moonpool.network.relay import Meter, break_off, relay
 from moonpool.network.request_target import plain_authority, plain_target, tunnel_target, tunnelled_target
@@ -144,7 +144,7 @@ class ServedConnection:
 
     def _note(self, refusal: RefusedError) -> None:
         """Keep the reason before the code has it: it is asked for as soon as the code has ended."""
-        self._connection.reason = refusal.text
+        self._connection.reason = refusal.on_record
         self._network.refusals.append((self._connection.origin, refusal.text))
 
     def _allowing_rule(self) -> DomainRule:
@@ -243,7 +243,8 @@ def _refusal(error: Exception, connection: Connection) -> RefusedError:
     if isinstance(error, JournalError):
         return RefusedError(503, Outcome.FAILED, "the connection cannot be put on record, so it is not made")
     if isinstance(error, MoonpoolError):
-        return RefusedError(503, Outcome.FAILED, str(error))
+        text = f"{connection.host} cannot be reached from here now; the audit journal says why"
+        return RefusedError(503, Outcome.FAILED, text, on_record=str(error))
     why = getattr(error, "strerror", None) or type(error).__name__
     return RefusedError(503, Outcome.FAILED, f"{connection.host} was not reached: {why}")
 

@@ -13,8 +13,8 @@ import h11
 from anyio import EndOfStream
 
 from moonpool.network.connections import Outcome, RefusedError
+from moonpool.network.forwarding import FRAMING, INTERIM_MAX, hop_by_hop, too_many_interim
 from moonpool.network.http_side import GONE
-from moonpool.network.passed_on import FRAMING, INTERIM_MAX, not_passed_on, too_many_interim
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -96,7 +96,7 @@ async def _answered(server: HttpSide) -> Any:
 
 def _kept(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Headers that are for the other end."""
-    gone = not_passed_on(headers) | {b"host"}
+    gone = hop_by_hop(headers) | {b"host"}
     kept = [(name, value) for name, value in headers if name not in gone]
     if {name for name, _ in kept} >= FRAMING:  # of an answer: its chunks count
         kept = [pair for pair in kept if pair[0] != b"content-length"]

@@ -30,8 +30,8 @@ class Allowance:
     def check(self) -> None:
         """Raises RefusedError once all are used."""
         if self.used >= self._bytes_max:
-            why = f"this session has moved the {self._bytes_max:,} bytes that it may (MOONPOOL_NETWORK_BYTES_MAX)"
-            raise RefusedError(403, Outcome.TOO_MUCH, why)
+            why = f"this session has moved the {self._bytes_max:,} bytes that it may"
+            raise RefusedError(403, Outcome.TOO_MUCH, why, on_record=f"{why} (MOONPOOL_NETWORK_BYTES_MAX)")
 
     def spend(self, count: int) -> None:
         """Count bytes that pass. Raises RefusedError when they are more than may."""

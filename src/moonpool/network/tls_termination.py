@@ -27,8 +27,8 @@ from moonpool.network.credential_requests import (
     outgoing_request,
     secret_values,
 )
+from moonpool.network.forwarding import INTERIM_MAX, too_many_interim
 from moonpool.network.http_side import GONE, CountedSocket, HttpSide
-from moonpool.network.passed_on import INTERIM_MAX, too_many_interim
 from moonpool.network.roots import upstream_context
 
 if TYPE_CHECKING:
@@ -168,9 +168,9 @@ class _Forwarding:
                 )
         except ssl.SSLCertVerificationError as error:
             text = f"the certificate of {self._host} cannot be verified: {error.verify_message}"
-            if error.verify_code in _UNKNOWN_ISSUER:
-                text += "; the operator can trust its authority with MOONPOOL_NETWORK_CA_FILE"
-            raise RefusedError(HTTPStatus.BAD_GATEWAY, Outcome.FAILED, text) from None
+            remedy = "the operator can trust its authority with MOONPOOL_NETWORK_CA_FILE"
+            told = f"{text}; {remedy}" if error.verify_code in _UNKNOWN_ISSUER else text
+            raise RefusedError(HTTPStatus.BAD_GATEWAY, Outcome.FAILED, text, on_record=told) from None
         except TimeoutError:
             text = f"{self._host} did not answer within {HANDSHAKE_S_MAX:.0f} seconds"
             raise RefusedError(HTTPStatus.GATEWAY_TIMEOUT, Outcome.UNREACHABLE, text) from None

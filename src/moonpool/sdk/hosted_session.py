@@ -26,9 +26,9 @@ from moonpool.engine.packages.model import PackageError
 from moonpool.network.rules import HeaderCredential, parse_domain
 from moonpool.sandboxes.shielding import finish
 from moonpool.sdk.approve_functions import Answers
+from moonpool.sdk.argument_types import must_be
 from moonpool.sdk.checkpoints import undone_of
 from moonpool.sdk.engines import same_tenant, tenant_for
-from moonpool.sdk.given import must_be
 from moonpool.sdk.hosted_stream import HostedStream
 from moonpool.sdk.results import Result, Usage, result_of
 from moonpool.sdk.runtime_thread import CLOSED

@@ -15,7 +15,7 @@ from moonpool.configuration.servers import parse_config
 from moonpool.configuration.value_files import read_value_file
 from moonpool.core.errors import InputError
 from moonpool.network.rules import HeaderCredential, NetworkRules, parse_domain
-from moonpool.sdk.given import is_strings, must_be
+from moonpool.sdk.argument_types import is_strings, must_be
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:

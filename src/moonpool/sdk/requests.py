@@ -8,7 +8,7 @@ from moonpool.core.errors import InputError
 from moonpool.core.languages import PYTHON, is_typescript, language_of
 from moonpool.engine.code_request import CodeRequest
 from moonpool.engine.server_request_events import QuestionKind
-from moonpool.sdk.given import must_be
+from moonpool.sdk.argument_types import must_be
 
 if TYPE_CHECKING:
     from collections.abc import Collection

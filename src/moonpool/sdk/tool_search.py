@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 from moonpool.catalog.render import one_line
 from moonpool.core.errors import InputError
-from moonpool.sdk.given import is_strings, must_be
+from moonpool.sdk.argument_types import is_strings, must_be
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 from moonpool.core.errors import InputError
 from moonpool.engine.files.local_files import landing, landing_path, local_source
-from moonpool.sdk.given import must_be
+from moonpool.sdk.argument_types import must_be
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

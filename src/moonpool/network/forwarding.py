@@ -1,4 +1,4 @@
-"""What of an HTTP message is for the other end of one connection, and what is passed on. Pure."""
+"""Forwarding HTTP messages: which headers are hop-by-hop, and what frames a message. Pure."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEADERS_MAX: Final = 200
 INTERIM_MAX: Final = 16
 """Answers before the answer."""
 FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
-_OF_ONE_CONNECTION: Final = frozenset(
+_HOP_BY_HOP: Final = frozenset(
     {
         *(b"connection", b"keep-alive", b"proxy-connection", b"proxy-authenticate", b"proxy-authorization"),
         *(b"te", b"trailer", b"upgrade"),
@@ -30,9 +30,9 @@ def named_in_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[byt
     return frozenset(item.strip().lower() for value in values for item in value.split(b","))
 
 
-def not_passed_on(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
-    """The names of headers that are for this connection alone. Of the end of a message none is."""
-    return (_OF_ONE_CONNECTION | named_in_connection(headers)) - FRAMING
+def hop_by_hop(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
+    """The names of hop-by-hop headers, without those that frame the message."""
+    return (_HOP_BY_HOP | named_in_connection(headers)) - FRAMING
 
 
 def check_framing(request: h11.Request) -> None:
