@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -53,6 +54,20 @@ async def test_a_module_lies_in_workspace_on_node_20_or_newer(each_kernel: NodeP
         True,
         "file:///workspace/x.js",
     ]
+
+
+COLLECTING = """import v8 from 'node:v8'; import vm from 'node:vm';
+v8.setFlagsFromString('--expose-gc');
+const collect = vm.runInNewContext('gc');
+let rounds = 0;
+(function again() { if (rounds++ < 200) { collect(); queueMicrotask(again); } })();
+"""
+
+
+async def test_a_collection_between_linking_and_evaluating_loses_no_import(each_kernel: NodeProbe) -> None:
+    await each_kernel.run(f"require('fs').writeFileSync('collecting.mjs', {json.dumps(COLLECTING)})")
+    run = await each_kernel.run("import { sep } from 'node:path'; import './collecting.mjs'; globalThis.result = sep;")
+    assert run.result == "/"
 
 
 @pytest.mark.parametrize(

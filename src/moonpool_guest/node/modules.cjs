@@ -53,10 +53,13 @@ async function loadModule(program, place) {
     },
   }));
   let failure = null; // Node wraps what a linker throws in some versions
+  const mirrors = [];
   try {
     await module.link(async (specifier, _, extra) => {
       try {
-        return mirror(await place.importing(specifier, { with: extra.attributes ?? extra.assert }), specifier);
+        const namespace = await place.importing(specifier, { with: extra.attributes ?? extra.assert });
+        mirrors.push(mirror(namespace, specifier));
+        return mirrors.at(-1);
       } catch (error) {
         failure ??= { error };
         throw error;
@@ -66,7 +69,16 @@ async function loadModule(program, place) {
     throw failure === null ? error : failure.error;
   }
   const scope = program.names === null ? null : module.namespace[program.scopeName];
-  return { scope, evaluate: module.evaluate.bind(module) };
+  // INVARIANT: the mirrors live until the module is evaluated. Node 20 holds a linked synthetic module weakly and
+  // crashes (SIGSEGV) when it evaluates one that was collected.
+  const evaluate = async () => {
+    try {
+      await module.evaluate();
+    } finally {
+      mirrors.length = 0;
+    }
+  };
+  return { scope, evaluate };
 }
 
 /** An error that V8 finds shows the code's own line. */
