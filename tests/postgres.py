@@ -16,7 +16,7 @@ import pwd
 import shutil
 import signal
 import subprocess
-from contextlib import contextmanager
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -123,6 +123,13 @@ class PostgresServer:
         assert self._tcp_port, "this server has no TCP"
         return f"postgresql://moonpool:{PASSWORD}@127.0.0.1:{self._tcp_port}/{name}"
 
+    @asynccontextmanager
+    async def empty_database(self) -> AsyncGenerator[str]:
+        """The URL of a database with nothing in it."""
+        name = await self.take_database()
+        yield self.url(name)
+        await self.return_database(name)
+
     async def take_database(self) -> str:
         """The name of a database with nothing in it."""
         if self._spare:
@@ -172,9 +179,8 @@ def postgres() -> Generator[PostgresServer]:
 @pytest.fixture
 async def database(postgres: PostgresServer) -> AsyncGenerator[str]:
     """The URL of an empty database of the test's own."""
-    name = await postgres.take_database()
-    yield postgres.url(name)
-    await postgres.return_database(name)
+    async with postgres.empty_database() as url:
+        yield url
 
 
 def _programs() -> Path:
