@@ -71,7 +71,8 @@ _BEGIN: Final = f"INSERT INTO audit_head VALUES ($1, 0, '{GENESIS}') ON CONFLICT
 _LOOK: Final = """
 SELECT h.seq, h.hash, ARRAY(
     SELECT r.hash FROM audit_record r WHERE r.tenant_id = $1 AND (r.seq = h.seq OR r.seq = ANY($2::bigint[]))
-) FROM audit_head h WHERE h.tenant_id = $1"""
+), EXISTS (SELECT FROM audit_record r WHERE r.tenant_id = $1 AND r.seq > h.seq)
+FROM audit_head h WHERE h.tenant_id = $1"""
 _STANDING: Final = """
 SELECT run_id, kind, body FROM audit_record
 WHERE tenant_id = $1 AND run_id = ANY($2::text[]) AND body = ANY($3::bytea[])"""
@@ -216,8 +217,10 @@ class PostgresChain:
             rows = await self._fetch(_LOOK, self._tenant_id, marks)
         if not rows:
             raise self._lost("it has no head any more")
-        seq, digest, standing = rows[0]
+        seq, digest, standing, goes_on = rows[0]
         head = Head(seq, digest)
+        if goes_on:
+            raise self._lost(f"its head is record {seq}, but there are later ones")
         for mark in (head, self._synced):
             if mark != _EMPTY and mark.hash not in standing:
                 raise self._lost(f"record {mark.seq} is not there any more as it was written")

@@ -66,7 +66,7 @@ class PostgresConnections:
                 rows = await self._fetch(connection, query, arguments)
         except TimeoutError:
             raise DatabaseAwayError(f"it did not answer within {within_s:.1f} s", sent=sent) from None
-        except (OSError, self._asyncpg.InterfaceError) as exc:
+        except (OSError, self._asyncpg.InterfaceError, self._asyncpg.InternalClientError) as exc:
             raise DatabaseAwayError(on_one_line(exc), sent=sent) from exc
         except self._asyncpg.PostgresError as exc:
             if str(exc.sqlstate or "").startswith(_PASSING):
