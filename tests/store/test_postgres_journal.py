@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
+import tempfile
 from collections import Counter
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -20,6 +23,7 @@ from moonpool.store.postgres_connections import open_connections
 from moonpool.store.postgres_journal import open_postgres_journal
 from postgres import new_server
 from store.audit_records import intent, outcome, start
+from store.cutting_proxy import cutting
 from store.journals import DATABASE, journal_database, postgres_journal, reader_of
 from waiting import until
 
@@ -175,6 +179,27 @@ async def test_while_the_server_is_away_records_are_refused_and_later_taken(post
             assert all("cannot be reached" in str(error) for error in failed)
             await until_taken(journal)
     assert (await calls_on_record(url))[-1] == ("r", 1000)
+
+
+async def test_what_is_cut_off_under_way_stands_once(url: str) -> None:
+    folder = Path(tempfile.mkdtemp(dir="/var/tmp"))  # a socket's path holds 107 bytes
+    try:
+        with anyio.fail_after(60):
+            async with cutting(url, folder) as cut, postgres_journal(cut) as one, postgres_journal(url) as other:
+                for number in range(6):
+                    await asyncio.gather(
+                        one.record(intent(number, f"unanswered-{number}")),
+                        one.record(outcome(number, "same batch")),
+                        other.record(outcome(number, "beside")),
+                    )
+                    await one.record(outcome(number, f"unsent-{number}"))
+    finally:
+        shutil.rmtree(folder)
+    counts = Counter(await calls_on_record(url))
+    runs = ["same batch", "beside", "unanswered", "unsent"]
+    assert counts == {
+        (f"{run}-{number}" if run.startswith("un") else run, number): 1 for run in runs for number in range(6)
+    }
 
 
 async def until_taken(journal: Journal) -> None:
