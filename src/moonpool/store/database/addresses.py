@@ -106,7 +106,7 @@ def _check_parts(parts: SplitResult, host: str, options: Mapping[str, Sequence[s
 
 
 _OPTIONS: Final = {
-    "host", "port", "user", "passfile", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl", "ssl_min_protocol_version",
+    "host", "port", "user", "passfile", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl",
 }  # fmt: skip
 
 

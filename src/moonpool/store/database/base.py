@@ -30,7 +30,7 @@ class DatabaseError(MoonpoolError):
 
 
 class DatabaseSchemaError(DatabaseError):
-    """The tables are of another version of Moonpool, or are not Moonpool's. Nothing was changed."""
+    """The tables are of another version, or not Moonpool's, or the server is too old. Nothing was changed."""
 
     code = "database_schema"
     retryable = False

@@ -19,6 +19,7 @@ from moonpool.store.database.base import (
     ROWS_MAX,
     WAITING_MAX,
     DatabaseError,
+    DatabaseSchemaError,
     closed,
     too_many_waiting,
 )
@@ -116,9 +117,10 @@ class PostgresDatabase:
 
 def make_engine(address: PostgresAddress, connections_max: int) -> AsyncEngine:
     """An engine whose connections are asyncpg's, made from the URL as PostgreSQL's own clients read it."""
+    driver: Any = asyncpg  # without types of its own
 
     async def connect() -> Any:
-        return await asyncpg.connect(
+        return await driver.connect(
             address.dsn,
             timeout=_CONNECT_S,
             command_timeout=_STATEMENT_S,
@@ -153,14 +155,16 @@ async def upgrade_postgres(address: PostgresAddress) -> str:
     return versions[-1]
 
 
+def check_server(number: str) -> None:
+    """`number` is what the server says of its version, as 150018. Raises DatabaseSchemaError when it is too old."""
+    major = int(number) // 10_000
+    if major < VERSION_MIN:
+        raise DatabaseSchemaError(f"PostgreSQL {major} is too old: Moonpool needs {VERSION_MIN} or newer; upgrade it")
+
+
 async def _prepared(database: PostgresDatabase, prepare: Callable[[Connection], None]) -> PostgresDatabase:
     def checked(connection: Connection) -> None:
-        version = connection.dialect.server_version_info or (0,)
-        if version[0] < VERSION_MIN:
-            found = ".".join(map(str, version))
-            raise DatabaseError(
-                f"the PostgreSQL server is version {found}, and Moonpool needs {VERSION_MIN} or newer; upgrade it"
-            )
+        check_server(connection.execute(text("SHOW server_version_num")).scalar_one())
         prepare(connection)
 
     try:

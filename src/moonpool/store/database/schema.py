@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 HEAD: Final = "0001"
 """The newest revision in `migrations/versions`; revisions are numbered in order."""
-_MIGRATIONS: Final = Path(__file__).with_name("migrations")
+MIGRATIONS: Final = Path(__file__).with_name("migrations")
 _LOCK: Final = 0x6D6F6F6E706F6F6C  # "moonpool"; any number that others do not use
 _VERSION_TABLE: Final = "alembic_version"
 
@@ -33,8 +33,8 @@ def version_of(connection: Connection) -> str:
     if _VERSION_TABLE not in names:
         if names:
             raise DatabaseSchemaError(
-                f"the database holds tables that are not Moonpool's ({', '.join(sorted(names)[:3])}); give Moonpool a database "
-                "of its own"
+                f"the database holds tables that are not Moonpool's ({', '.join(sorted(names)[:3])}); give Moonpool a "
+                "database of its own"
             )
         return ""
     found = connection.execute(text(f"SELECT version_num FROM {_VERSION_TABLE}")).scalars().all()  # noqa: S608  ours
@@ -47,8 +47,8 @@ def check_current(connection: Connection) -> None:
     _refuse_newer(version)
     if version != HEAD:
         raise DatabaseSchemaError(
-            f"the database's tables are of an older Moonpool (version {version or 'none'}, this program needs {HEAD}); stop the "
-            "replicas of the older program, back the database up, and run `moonpool db upgrade`"
+            f"the database's tables are of an older Moonpool (version {version or 'none'}, this program needs {HEAD}); "
+            "stop the replicas of the older program, back the database up, and run `moonpool db upgrade`"
         )
 
 
@@ -67,7 +67,7 @@ def upgrade(connection: Connection, *, only_empty: bool = False) -> str:
     from alembic.config import Config  # noqa: PLC0415
 
     config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
     config.set_main_option("path_separator", "os")
     config.attributes["connection"] = connection
     command.upgrade(config, "head")
@@ -77,6 +77,6 @@ def upgrade(connection: Connection, *, only_empty: bool = False) -> str:
 def _refuse_newer(version: str) -> None:
     if version > HEAD:
         raise DatabaseSchemaError(
-            f"the database's tables are of a newer Moonpool (version {version[:40]}, this program knows {HEAD}); use that program, "
-            "or restore a backup from before it"
+            f"the database's tables are of a newer Moonpool (version {version[:40]}, this program knows {HEAD}); use "
+            "that program, or restore a backup from before it"
         )
