@@ -78,9 +78,8 @@ def test_what_cannot_be_meant_is_refused_without_being_quoted(url: str, said: st
 @given(st.text(st.characters(codec="utf-8", exclude_characters="%"), max_size=20))
 def test_any_password_is_taken_whole_or_not_quoted(password: str) -> None:
     try:
-        found = database_address(f"postgresql://u:{SECRET}{password}{SECRET}@h/moon", DATA)
+        said = str(database_address(f"postgresql://u:{SECRET}{password}{SECRET}@h/moon", DATA))
     except ConfigError as error:
-        assert SECRET not in str(error)
-    else:
-        assert SECRET not in str(found)
-        assert str(found) == "PostgreSQL at h, database moon"
+        said = str(error)
+    assert SECRET not in said
+    assert said == "PostgreSQL at h, database moon" or "database_url" in said

@@ -124,7 +124,7 @@ async def test_while_the_server_is_gone_it_is_said_and_what_was_written_is_kept(
         postgres.kill()
         try:
             with anyio.fail_after(60):
-                with pytest.raises(DatabaseError, match="cannot be reached|closed the connection"):
+                with pytest.raises(DatabaseError, match=r"cannot be reached|closed the connection"):
                     await one.write(made("lost"))
                 with pytest.raises(DatabaseError, match="cannot be reached"):
                     await one.read(IDS)
@@ -231,7 +231,7 @@ async def test_a_server_that_cannot_be_reached_is_one_error(tmp_path: Path) -> N
         port = taken.getsockname()[1]
     urls = [f"postgresql://me:s3cret@127.0.0.1:{port}/moon", f"postgresql://me:s3cret@/moon?host={tmp_path}"]
     for url in urls:
-        with pytest.raises(DatabaseError, match="cannot be reached.*look whether it runs") as refused:
+        with pytest.raises(DatabaseError, match=r"cannot be reached.*look whether it runs") as refused:
             await _open_url(url, tmp_path)
         assert "s3cret" not in str(refused.value)
 
@@ -266,7 +266,7 @@ async def test_a_server_that_is_too_old_is_refused() -> None:
 
 
 async def test_without_the_extra_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("moonpool.store.database.opening.find_spec", lambda name: None)
+    monkeypatch.setattr("moonpool.store.database.opening.find_spec", lambda _: None)
     with pytest.raises(ConfigError, match=r"pip install 'moonpool\[postgres\]'"):
         await _open_url("postgresql://h/moon", tmp_path)
 
@@ -278,7 +278,7 @@ async def test_a_user_who_may_not_make_tables_is_told(database: str) -> None:
     try:
         await connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
         await connection.execute("DROP ROLE IF EXISTS reader; CREATE ROLE reader LOGIN")
-        with pytest.raises(DatabaseError, match="refuses it: permission denied|refuses it: no schema"):
+        with pytest.raises(DatabaseError, match=r"refuses it: permission denied|refuses it: no schema"):
             await upgrade_database(address(database.replace("moonpool@", "reader@")))
     finally:
         await connection.execute("DROP ROLE reader")

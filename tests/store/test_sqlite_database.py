@@ -68,7 +68,7 @@ async def test_a_file_that_the_operator_named_leaves_its_folder_as_it_is(tmp_pat
 
 async def test_a_link_or_a_missing_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(DatabaseError, match="is not a file of this user|cannot be made"):
+    with pytest.raises(DatabaseError, match=r"is not a file of this user|cannot be made"):
         await upgrade_database(SqliteAddress(tmp_path / "link"))
     assert not (tmp_path / "elsewhere").exists()
 
@@ -241,8 +241,8 @@ async def test_what_was_told_as_written_survives_kills(address: SqliteAddress) -
     async with open_database(address):
         pass
     told: set[str] = set()
-    for number in range(12):
-        with subprocess.Popen(
+    for number in range(8):
+        with subprocess.Popen(  # noqa: ASYNC220
             [sys.executable, "-c", _WRITER, str(address.path), f"p{number}"], stdout=subprocess.PIPE, encoding="utf-8"
         ) as process:
             assert process.stdout is not None
@@ -253,7 +253,7 @@ async def test_what_was_told_as_written_survives_kills(address: SqliteAddress) -
                 told |= {line.strip() for line in process.stdout if line.endswith("\n")}
     async with open_database(address) as database:
         assert told <= set(await ids(database))
-        assert len(told) > 500
+        assert len(told) > 300
         assert [
             tuple(row) for row in await database.write(lambda c: c.execute(text("PRAGMA integrity_check")).all())
         ] == [("ok",)]
