@@ -1,4 +1,4 @@
-"""`--catalog code`: tools that run code, and code finds the others. By a client of the SDK, with the command that people start."""
+"""`--catalog code`: code finds the tools. By a client of the SDK, with the command that people start."""
 
 from __future__ import annotations
 
