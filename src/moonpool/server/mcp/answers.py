@@ -72,8 +72,17 @@ def problem_answer(error: MoonpoolError, *, structured: bool = False) -> Answer:
     """A refused request as a tool error with its code; `structured` if the tool has an output schema."""
     if not structured:
         return Answer(text=f"{error} [{error.code}]", is_error=True)
+    return structured_answer(_refusal(error))
+
+
+def lost_answer(execution_id: str, error: MoonpoolError) -> Answer:
+    """An execution of a process that has ended."""
+    return structured_answer({**_refusal(error), "state": "lost", "execution": execution_id})
+
+
+def _refusal(error: MoonpoolError) -> JsonObject:
     failure: JsonObject = {"type": error.code, "message": str(error), "retryable": error.retryable}
-    return structured_answer({"ok": False, "error": failure})
+    return {"ok": False, "error": failure}
 
 
 def execution_answer(envelope: Envelope, session: str | None = None) -> Answer:
@@ -101,15 +110,15 @@ def running_answer(running: Running, waits: str) -> Answer:
     """An execution that goes on; `waits` is the tool that waits for it. Or one that was cancelled."""
     value: JsonObject = {"state": "running", "execution": running.execution_id}
     if cancelled := running.cancelled:
-        error: JsonObject = {"type": cancelled.code, "message": str(cancelled), "retryable": cancelled.retryable}
-        value = {"ok": False, "error": error, "state": "cancelled", "execution": running.execution_id}
+        value = {**_refusal(cancelled), "state": "cancelled", "execution": running.execution_id}
     if running.missing:
         value["missing_bytes"] = running.missing
     value |= {"output": running.output, "next_offset": running.next_offset}
     if unread := running.total - running.next_offset:
         value["unread_bytes"] = unread
     if not cancelled:
-        value["note"] = f"still running; {waits} with this id gives its outcome"
+        older = "; what is missing is in the artifact that its outcome names" if running.missing else ""
+        value["note"] = f"still running: {waits} with this id gives its outcome{older}"
     return structured_answer(_without_base64(value))
 
 

@@ -17,12 +17,14 @@ from moonpool.catalog.render import hit_lines, one_line
 from moonpool.core.errors import InputError, MoonpoolError
 from moonpool.core.json import digest_json
 from moonpool.engine.current_catalog import CurrentCatalog
+from moonpool.engine.kept_executions import ExecutionLostError
 from moonpool.engine.request_state import RequestStateError
 from moonpool.features.usage.context_usage import ContextUsage
 from moonpool.server.mcp.answers import (
     Answer,
     execution_answer,
     kept_answer,
+    lost_answer,
     problem_answer,
     running_answer,
     text_answer,
@@ -201,7 +203,10 @@ class CodeTools:
         return _answer(reached, request.session)
 
     async def _wait(self, request: WaitRequest, caller: Caller) -> Answer | InputNeeded:
-        reached = await self._calls.wait(WAIT, request, caller)
+        try:
+            reached = await self._calls.wait(WAIT, request, caller)
+        except ExecutionLostError as lost:
+            return lost_answer(request.execution_id, lost)
         if isinstance(reached, dict):
             return kept_answer(reached)
         return _answer(reached, self._calls.session_of(request.execution_id))
