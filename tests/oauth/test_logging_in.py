@@ -248,6 +248,18 @@ async def test_a_login_without_a_browser_here_reads_the_pasted_address(issuer: I
     assert len(side.shelf.texts) == 1
 
 
+@pytest.mark.req("L-027")
+@pytest.mark.parametrize("offered", [None, [], ["plain"]], ids=str)
+async def test_nobody_logs_in_where_pkce_is_not_offered(issuer: Issuer, offered: list[str] | None) -> None:
+    issuer.pkce = offered
+    person = Person()
+    side = Side(issuer, person=person)
+    async with side.upstream() as srv:
+        with pytest.raises(UpstreamLoginFailedError, match="PKCE with S256"):
+            await call(srv)
+    assert person.visits == []
+
+
 @pytest.mark.req("E-034")
 @pytest.mark.parametrize(
     ("extra", "problem"),

@@ -259,6 +259,7 @@ async def test_pictures_and_sounds_go_to_the_model_and_come_back(kind: str) -> N
         pytest.param({**SAMPLING, "modelPreferences": {"costPriority": 7}}, id="a priority above 1"),
         pytest.param({**SAMPLING, "modelPreferences": [0.5]}, id="preferences that are none"),
         pytest.param({**SAMPLING, "systemPrompt": "x" * 600_000}, id="too large"),
+        pytest.param({**SAMPLING, "toolChoice": {"mode": "none"}}, id="a choice of tools"),
     ],
 )
 async def test_sampling_that_cannot_be_passed_on_is_refused(params: Any) -> None:

@@ -181,7 +181,7 @@ def test_validators_are_cached_and_bounded() -> None:
         ),
     ],
 )
-@pytest.mark.req("H-076", "D-006")
+@pytest.mark.req("H-076", "D-006", "C-021")
 def test_structured_content_is_validated(structured: Any, problem: str) -> None:
     definition = tool({}, output={"type": "object", "properties": {"n": {"type": "integer"}}})
     found = SchemaChecks().result(definition).result_problem(structured)

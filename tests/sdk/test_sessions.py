@@ -54,6 +54,7 @@ async def test_state_output_and_results(face: Face) -> None:
         assert (await s.run("x")).error.type == "NameError"
 
 
+@pytest.mark.req("A-088")
 async def test_a_stream_yields_output_and_ends_with_the_result(face: Face) -> None:
     async with face.session() as s:
         events = await events_of(s.stream("print('ä', flush=True)\nimport sys\nprint('e', file=sys.stderr)\n7"))

@@ -97,7 +97,7 @@ async def test_a_listing_that_repeats_its_cursor_is_cut_off(name: str) -> None:
             await data(srv, name)
 
 
-@pytest.mark.req("D-016")
+@pytest.mark.req("D-016", "C-016")
 @ERAS
 @pytest.mark.parametrize(
     ("uri", "content"),

@@ -15,9 +15,10 @@ import pytest
 
 from moonpool.upstreams import UpstreamError
 from upstreams.peers import upstream
+from waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable
+    from collections.abc import AsyncGenerator
 
     from moonpool.upstreams import Upstream
 
@@ -159,11 +160,6 @@ async def connected(recorder: Recorder, path: str = "/mcp", **options: Any) -> A
     known = {"known_versions": {"srv": "2025-11-25"}}
     async with upstream({"url": recorder.url(path)}, **known, **options) as srv:
         yield srv
-
-
-async def until(holds: Callable[[], bool]) -> None:
-    while not holds():
-        await anyio.sleep(0.01)
 
 
 @pytest.mark.req("B-031", "B-032", "B-039", "B-046", "B-047", "B-063", "B-067", "B-068", "B-070", "B-071", "L-007")

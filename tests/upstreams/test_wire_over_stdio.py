@@ -61,7 +61,7 @@ async def test_the_handshake_is_whole_before_anything_else_is_said(log: Path) ->
     assert [line["method"] for line in rest] == ["tools/call"] * 3
 
 
-@pytest.mark.req("A-001", "A-002", "A-004", "A-009", "A-079", "A-080", "B-005")
+@pytest.mark.req("A-001", "A-002", "A-004", "A-009", "A-079", "A-080", "B-005", "A-013", "A-091")
 async def test_every_line_is_a_message_and_no_id_or_token_is_used_twice(
     log: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
