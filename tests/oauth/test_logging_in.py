@@ -87,7 +87,7 @@ async def test_without_a_login_a_call_fails_and_says_what_to_run(issuer: Issuer)
             assert "moonpool login srv" in caught.value.for_guest
 
 
-@pytest.mark.req("E-025", "E-029", "E-031", "E-032", "E-035", "E-036", "E-042", "H-059")
+@pytest.mark.req("E-025", "E-029", "E-031", "E-032", "E-035", "E-036", "E-042", "H-059", "L-002")
 async def test_after_a_login_every_request_carries_the_token(issuer: Issuer) -> None:
     side = Side(issuer)
     await side.log_in()
@@ -347,7 +347,7 @@ async def test_a_login_meanwhile_is_used_by_the_running_process(issuer: Issuer) 
         assert await call(srv)
 
 
-@pytest.mark.req("H-062")
+@pytest.mark.req("H-062", "L-030")
 async def test_more_scope_is_asked_of_a_person_once(issuer: Issuer) -> None:
     person = Person()
     side = Side(issuer, person=person)

@@ -109,6 +109,7 @@ def test_the_sdk_of_the_1_x_line_does_the_same(servers: Path) -> None:
     assert told["structured"] == json.loads(told["text"]) == {"ok": True, "data": "UTC"}
 
 
+@pytest.mark.req("G-013")
 @pytest.mark.slow
 def test_the_inspector_lists_three_tools_and_runs_code(servers: Path) -> None:
     def inspect(*arguments: str) -> Any:

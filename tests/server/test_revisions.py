@@ -110,7 +110,9 @@ FAMILIES = {
 }
 
 
-@pytest.mark.req("A-045", "A-046", "A-050", "C-029", "C-044", "C-052", "C-055", "C-058", "C-017")
+@pytest.mark.req(
+    "A-045", "A-046", "A-050", "C-029", "C-044", "C-052", "C-055", "C-058", "C-017", "L-001", "L-036", "L-037"
+)
 def test_what_is_declared_is_served_and_nothing_else() -> None:
     with RawClient() as client:
         declared = client.handshake()["capabilities"]
@@ -143,7 +145,7 @@ def test_before_the_client_is_ready_it_hears_only_what_its_own_calls_need(config
     assert answer["result"]["structuredContent"]["data"] == "ApprovalRejected"
 
 
-@pytest.mark.req("A-041", "A-083", "C-012", "C-018")
+@pytest.mark.req("A-041", "L-015", "A-083", "C-012", "C-018")
 @pytest.mark.parametrize("version", HANDSHAKE_PROTOCOL_VERSIONS)
 def test_a_client_gets_no_member_that_its_revision_does_not_have(version: str) -> None:
     code = "print('on my way', flush=True)\nopen('f.txt', 'w').write('x')\nresult = {'a': 1}"
@@ -156,6 +158,7 @@ def test_a_client_gets_no_member_that_its_revision_does_not_have(version: str) -
     at = HANDSHAKE_PROTOCOL_VERSIONS.index(version)
     members = {member for tool in tools for member in tool}
     assert about["protocolVersion"] == version
+    assert ("title" in about["serverInfo"], "description" in about["serverInfo"]) == (at >= 2, at >= 3)
     assert ("annotations" in members, "outputSchema" in members) == (at >= 1, at >= 2)
     assert members <= {"name", "description", "inputSchema", "annotations", "outputSchema", "title"}
     assert ("structuredContent" in result) is (at >= 2)

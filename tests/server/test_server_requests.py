@@ -156,6 +156,7 @@ def test_an_answer_that_does_not_fit_never_leaves(clients: Clients, era: str) ->
     assert data["error"]["code"] == -32603
 
 
+@pytest.mark.req("L-032")
 @every_mix
 def test_an_address_is_shown_to_a_client_that_opens_some(clients: Clients, era: str, server: str) -> None:
     [asked], data = clients.run(era, code_of(server, OPEN), {"action": "accept"})

@@ -208,7 +208,7 @@ def test_nothing_but_messages_reaches_stdout_whatever_prints(client: RawClient) 
     assert {"from print", "from fd 1", "from __stdout__", "from a shell"} <= set(outcome["stdout"].split("\n"))
 
 
-@pytest.mark.req("B-004", "B-006")
+@pytest.mark.req("B-004", "B-006", "G-019")
 def test_stray_output_of_the_host_process_goes_to_stderr() -> None:
     with RawClient(STRAY_PRINTS="1") as client:
         client.handshake()
@@ -222,7 +222,7 @@ def test_stray_output_of_the_host_process_goes_to_stderr() -> None:
     }
 
 
-@pytest.mark.req("B-011")
+@pytest.mark.req("B-011", "G-017")
 def test_concurrent_calls_are_answered_in_any_order(client: RawClient, tmp_path: Path) -> None:
     slow = [client.start(awaiting(tmp_path / "go")) for _ in range(3)]
     quick = [
@@ -354,7 +354,7 @@ result = 1
     assert client.heard == []  # nobody asked
 
 
-@pytest.mark.req("X-02", "C-023", "C-024")
+@pytest.mark.req("X-02", "C-023", "C-024", "L-011")
 @pytest.mark.parametrize(
     ("tool", "arguments", "told"),
     [
@@ -479,7 +479,7 @@ def test_input_may_be_a_file(tmp_path: Path) -> None:
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1, 2]
 
 
-@pytest.mark.req("A-016", "C-002")
+@pytest.mark.req("A-016", "C-002", "L-039")
 def test_the_modern_era_on_the_wire(config: Path) -> None:
     meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
     with RawClient(config, approve="ask", MOONPOOL_APPROVAL_WAIT_S="0.1") as client:

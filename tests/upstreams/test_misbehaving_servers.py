@@ -29,7 +29,7 @@ async def failure(srv: Upstream, *, timeout_s: float = 20, **arguments: Any) -> 
     return caught.value
 
 
-@pytest.mark.req("D-061", "A-031", "A-037", "A-061")
+@pytest.mark.req("D-061", "A-031", "A-037", "A-061", "G-024", "G-036")
 @pytest.mark.parametrize(
     ("entry", "code", "retryable", "sentence"),
     [
@@ -126,7 +126,7 @@ async def test_results_keep_unknown_blocks_and_members() -> None:
     assert result == {"content": [{"type": "hologram", "x": 1}], "structuredContent": {}, "extra": [None]}
 
 
-# B-015
+@pytest.mark.req("G-043", "B-015")
 async def test_death_in_a_call_fails_it_at_once_and_the_next_call_restarts(tmp_path: Path) -> None:
     with anyio.fail_after(30):
         async with upstream(raw("dies-once", tmp_path / "log")) as srv:
@@ -254,7 +254,7 @@ async def test_a_line_above_the_cap_fails_its_call_only() -> None:
     assert result["content"] == [{"type": "text", "text": "x" * 10}]
 
 
-# B-007
+@pytest.mark.req("L-022", "B-007")
 async def test_a_hundred_megabytes_of_stderr_neither_block_nor_stay() -> None:
     with anyio.fail_after(60):
         async with upstream(raw("stderr-flood")) as srv:

@@ -91,7 +91,7 @@ async def environment_of(environ: dict[str, str], **members: Any) -> JsonObject:
     return shown
 
 
-# B-013
+@pytest.mark.req("G-007", "B-013")
 async def test_a_child_inherits_the_safe_few_and_what_is_configured() -> None:
     ours = {"PATH": os.environ["PATH"], "HOME": "/home/x", "AWS_SECRET": "s3cr3t", "TERM": "() { evil; }", "USER": "u"}
     shown = await environment_of(ours, env={"USER": "configured", "EXTRA": "${TOKEN}"})

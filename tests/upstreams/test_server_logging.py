@@ -45,7 +45,7 @@ def remark(level: str, data: Any) -> dict[str, Any]:
     return {"method": "notifications/message", "params": {"level": level, "data": data}}
 
 
-@pytest.mark.req("D-056", "D-059")
+@pytest.mark.req("D-056", "D-059", "G-047")
 @pytest.mark.parametrize(
     ("level", "expected"), [("debug", logging.DEBUG), ("notice", logging.INFO), ("emergency", logging.WARNING)]
 )

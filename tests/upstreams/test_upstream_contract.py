@@ -76,7 +76,7 @@ def kind(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.mark.req("E-001")
+@pytest.mark.req("E-001", "L-039")
 async def test_listing_keeps_names_and_says_the_revision(kind: str, echo_http: HttpServer) -> None:
     with anyio.fail_after(30):
         async with opened(kind, echo_http) as srv:

@@ -142,7 +142,7 @@ async def test_members_that_no_revision_knows_are_taken_and_kept() -> None:
     assert (result["structuredContent"], result["extra"]) == ({"a": 1}, [None])
 
 
-@pytest.mark.req("A-043", "A-044", "A-047")
+@pytest.mark.req("A-043", "A-044", "A-047", "L-001")
 async def test_a_server_that_declares_no_tools_has_none_and_is_not_asked_for_them(log: Path) -> None:
     with anyio.fail_after(30):
         async with upstream(raw("toolless", log)) as srv:
