@@ -257,7 +257,7 @@ def test_before_the_handshake_only_ping_is_served() -> None:
         assert "2025-11-25" in refused["data"]["supported"]
         assert client.call("initialize", {})["error"]["data"]["supported"] == refused["data"]["supported"]
         assert client.handshake("2099-01-01")["protocolVersion"] == "2025-11-25"
-        assert len(client.call("tools/list")["result"]["tools"]) == 3
+        assert len(client.call("tools/list")["result"]["tools"]) == 4
 
 
 @pytest.mark.req("A-069", "A-071", "A-074", "A-075")
@@ -499,7 +499,7 @@ def test_the_modern_era_on_the_wire(config: Path) -> None:
     assert discovered["supportedVersions"] == ["2026-07-28"]
     assert "servers.echo" in discovered["instructions"]
     assert discovered["capabilities"]["tools"].get("listChanged") is not True
-    assert (len(listed["tools"]), listed["resultType"], listed["cacheScope"]) == (3, "complete", "public")
+    assert (len(listed["tools"]), listed["resultType"], listed["cacheScope"]) == (4, "complete", "public")
     assert answer["structuredContent"]["error"]["type"] == "approval_pending"
     assert (refused["error"]["code"], batch["error"]["code"], late["error"]["code"]) == (-32601, -32600, -32022)
 

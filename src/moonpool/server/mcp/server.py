@@ -144,7 +144,7 @@ class _Handlers:
         modern = ctx.protocol_version >= SEALED_FROM
         async with AsyncExitStack() as stack:
             progress = None
-            if params.name == self._tools.offer.runs and _wants_progress(ctx.params):
+            if params.name in {self._tools.offer.runs, self._tools.offer.waits} and _wants_progress(ctx.params):
                 progress = OutputProgress(_report(ctx))
                 await stack.enter_async_context(progress.reporting())
             caller = Caller(
