@@ -239,8 +239,8 @@ class _Handlers:
         """Add the current servers to the answer to the handshake; leave out of it what its revision does not have."""
         result = await call_next(ctx)
         if ctx.method == "initialize" and isinstance(result, dict):
-            later = {name for name, since in _SERVER_INFO_SINCE.items() if result["protocolVersion"] < since}
             told = cast("JsonObject", result["serverInfo"])
+            later = {name for name, since in _SERVER_INFO_SINCE.items() if result["protocolVersion"] < since}
             result["serverInfo"] = {name: value for name, value in told.items() if name not in later}
         if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
             result["instructions"] = await self._instructions()
