@@ -336,6 +336,7 @@ def test_progress_and_questions_reach_the_client_that_waits(config: Path, tmp_pa
     assert "".join(one["message"] for one in told).endswith("ended\n")
 
 
+@pytest.mark.slow
 def test_a_question_while_nobody_waits_goes_to_the_queue_and_wait_says_so(config: Path, tmp_path: Path) -> None:
     store = ApprovalStore(approvals_path(DATA), is_gone=is_gone)
     queue = Approvals(store, lambda _: None)
@@ -378,8 +379,9 @@ def test_a_modern_client_is_asked_by_the_answer_of_wait(config: Path, tmp_path: 
     assert refused["data"] == {"reason": "request_state_refused"}
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
-@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_the_sdks_client_takes_a_long_run(config: Path, tmp_path: Path, mode: str) -> None:
     import sys
 
