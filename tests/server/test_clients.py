@@ -38,7 +38,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return config
 
 
-@pytest.mark.req("A-012", "A-014", "A-015", "A-016", "A-024", "A-035", "A-041", "B-008", "B-009", "C-001")
+@pytest.mark.req("A-012", "A-014", "A-015", "A-016", "A-024", "A-035", "A-041", "B-008", "B-009", "C-001", "A-092")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_transcript_is_as_recorded(servers: Path, version: str) -> None:
     spoken = play(version, servers)
@@ -109,6 +109,7 @@ def test_the_sdk_of_the_1_x_line_does_the_same(servers: Path) -> None:
     assert told["structured"] == json.loads(told["text"]) == {"ok": True, "data": "UTC"}
 
 
+@pytest.mark.req("G-013")
 @pytest.mark.slow
 def test_the_inspector_lists_four_tools_and_runs_code(servers: Path) -> None:
     def inspect(*arguments: str) -> Any:

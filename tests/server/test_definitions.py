@@ -55,7 +55,7 @@ def test_execute_code_says_what_can_be_imported_and_how_each_language_calls_tool
         assert "same `session` (any name) keeps variables and files" in text
 
 
-@pytest.mark.req("H-004", "H-047", "H-052")
+@pytest.mark.req("H-004", "H-047", "H-052", "G-010")
 def test_200_upstream_tools_change_neither_the_list_nor_leak_into_the_instructions(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"secret_parameter": {"type": "string"}}}
     tools = [
