@@ -305,8 +305,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def __repr__(self) -> str:
         """SECURITY: without values: some hold passwords."""
-        changed = (n for n, d in zip(self.__struct_fields__, self.__struct_defaults__) if getattr(self, n) != d)  # noqa: B905
-        return f"Settings({', '.join(changed)})"
+        defaults = zip(self.__struct_fields__, self.__struct_defaults__, strict=True)
+        return f"Settings({', '.join(name for name, default in defaults if getattr(self, name) != default)})"
 
     @property
     def network_bound(self) -> NetworkRules | None:
