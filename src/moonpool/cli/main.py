@@ -28,6 +28,7 @@ app = CommandIndex(
             "mcp",
             "Serve MCP on standard input and output: three tools (or one) in front of all configured servers.",
         ),
+        "serve": ("serve", "Serve MCP over HTTP to many clients at once."),
         "init": ("init", "Import servers from the configurations of Claude Desktop, Claude Code, VS Code and Cursor."),
         "doctor": (
             "doctor",

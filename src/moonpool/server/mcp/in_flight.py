@@ -18,6 +18,11 @@ if TYPE_CHECKING:
 class Reply(Protocol):
     """Where the answer to one message of the client goes, and what the server sends because of it meanwhile."""
 
+    @property
+    def takes_requests(self) -> bool:
+        """Whether the client can be asked something before its answer."""
+        ...
+
     async def send(self, line: bytes, /) -> None:
         """Send one message, encoded."""
         ...
@@ -87,6 +92,14 @@ class InFlight:
             del self._number_of[_key(waiting.id)]
             if not self._waiting:
                 self.idle.set()
+        return waiting
+
+    def clear(self) -> list[Waiting]:
+        """Forget all requests; returns them."""
+        waiting = list(self._waiting.values())
+        self._waiting.clear()
+        self._number_of.clear()
+        self.idle.set()
         return waiting
 
 

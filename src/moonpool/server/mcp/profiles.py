@@ -1,8 +1,8 @@
 """Profiles: what a client of the service is offered. Each is a name, its tools, and the SDK's server over them.
 
-One set of tools serves all connections of a caller; every connection has a server of its own over it, because the SDK's
-server has state of a connection (the form that its user reads now). A profile only presents: it never relaxes isolation,
-policy, redaction or records.
+One set of tools serves all connections of a caller; every connection has a server of its own over it, because the
+SDK's server has state of a connection (the form that its user reads now). A profile only presents: it never relaxes
+isolation, policy, redaction or records.
 """
 
 from __future__ import annotations

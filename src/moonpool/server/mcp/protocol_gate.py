@@ -155,9 +155,9 @@ class Gate:
         if request.method == "initialize" and not self._opened:
             self._handshake = number
         self._opened = True
-        await self._to_server(
-            SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=number, method=request.method, params=request.params))
-        )
+        message = JSONRPCRequest(jsonrpc="2.0", id=number, method=request.method, params=request.params)
+        about = None if reply.takes_requests else ServerMessageMetadata(can_send_request=False)
+        await self._to_server(SessionMessage(message, about))
 
     def _refusal(self, request: Request) -> Payload | None:
         """The error to answer without the SDK's server, if any."""
@@ -219,6 +219,11 @@ class Gate:
             return
         await self._to_server(SessionMessage(message))
 
+    def abandon(self) -> None:
+        """The server is gone: nothing that waits will be answered."""
+        for waiting in self._in_flight.clear():
+            waiting.reply.end()
+
     # --- from the server
 
     async def pass_out(self, message: SessionMessage) -> None:
@@ -267,8 +272,13 @@ class Gate:
 class _ToClient:
     """A reply on a connection that carries everything."""
 
+    takes_requests = True
+
     def __init__(self, send: Callable[[bytes], Awaitable[None]]) -> None:
-        self.send = send
+        self._send = send
+
+    async def send(self, line: bytes, /) -> None:
+        await self._send(line)
 
     def end(self) -> None:
         """The connection stays."""
