@@ -1,0 +1,1 @@
+"""Authenticators: each turns one kind of credential into an `HttpCaller`."""
