@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from moonpool.server.http.authentication.issuer_file import IssuerEntry, PersonEntry
     from moonpool.server.http.authentication.resource import Resource
 
-PRINCIPAL_CHARS_MAX: Final = 200
-"""As `bootstrap.caller_grants` takes them."""
+PRINCIPAL_CHARS_MAX: Final = 190
+"""A little less than `bootstrap.caller_grants` takes, so that records may say more than the name."""
 _ROLE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,63}", re.ASCII)
 _ROLES_MAX: Final = 64
 _ORGANISATION: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
