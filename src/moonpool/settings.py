@@ -172,6 +172,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `127.0.0.1:9464`. Empty: nowhere.
     """
 
+    public_url: str = ""
+    """The origin by which clients reach `moonpool serve`, as behind a proxy. Empty: where it listens."""
+
+    oauth_issuers: Path | None = None
+    """The file of OAuth issuers whose access tokens `moonpool serve` takes. None: it takes none."""
+
     network: str = "any"
     """What a session with a network may be allowed to reach at most: domains, separated by commas; `any`; or `none`."""
 

@@ -23,7 +23,6 @@ from moonpool.server.http.authentication.issuer_file import (
     IssuerEntry,
     PersonEntry,
     ScopesEntry,
-    check_public_url,
     read_issuers,
 )
 from moonpool.server.http.authentication.issuer_keys import (
@@ -32,7 +31,7 @@ from moonpool.server.http.authentication.issuer_keys import (
     REFETCH_S,
     IssuerUnavailableError,
 )
-from moonpool.server.http.authentication.resource import Resource
+from moonpool.server.http.authentication.resource import Resource, checked_public_url
 from moonpool.server.http.authentication.signing_keys import read_keys
 from moonpool.server.http.authentication.tokens import TokenAuthenticator
 from moonpool.server.http.callers import AuthenticationError, HttpCaller
@@ -418,9 +417,9 @@ def test_a_file_is_read(tmp_path: Path) -> None:
 )
 def test_a_public_address_is_an_origin(url: str, told: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        check_public_url(url)
+        checked_public_url(url)
     assert told in str(refused.value)
 
 
 def test_a_public_address_has_one_spelling() -> None:
-    assert check_public_url("https://Moonpool.Example.com:443/") == "https://moonpool.example.com"
+    assert checked_public_url("https://Moonpool.Example.com:443/") == "https://moonpool.example.com"

@@ -14,7 +14,6 @@ from msgspec import Meta
 
 from moonpool.configuration.toml_files import parse_toml, read_bytes
 from moonpool.core.conversion import convert
-from moonpool.core.errors import ConfigError
 from moonpool.oauth.addresses import canonical, check_address
 from moonpool.oauth.challenge import scope_names
 from moonpool.oauth.errors import OAuthError
@@ -153,14 +152,3 @@ def read_issuers(path: Path) -> tuple[IssuerEntry, ...]:
     remedy = "name a TOML file with [[issuer]], or unset MOONPOOL_OAUTH_ISSUERS"
     document: dict[str, Any] = parse_toml(read_bytes(path, remedy), str(path))
     return convert(document, IssuersDocument, str(path), {"issuer": "issuer"}).issuer
-
-
-def check_public_url(url: str) -> str:
-    """`url` as the origin that clients use. Raises ConfigError."""
-    try:
-        check_address(url, "address", server_url=url)
-    except OAuthError as error:
-        raise ConfigError(f"public_url: {error}; write https://moonpool.example.com") from None
-    if urlsplit(url).path not in {"", "/"} or urlsplit(url).query:
-        raise ConfigError(f"public_url is {url[:100]!r}, but must be scheme, host and port only")
-    return canonical(url)

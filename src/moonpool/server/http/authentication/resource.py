@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
 
-from moonpool.oauth.addresses import canonical
+from moonpool.core.errors import ConfigError
+from moonpool.oauth.addresses import canonical, check_address
+from moonpool.oauth.errors import OAuthError
 from moonpool.server.http.authentication.access_tokens import TokenRefusedError, told
 
 MCP: Final = "/mcp"
@@ -64,3 +66,14 @@ class Resource:
             return ""
         origin = next((one for one in self.origins if shown.startswith(f"{one}/")), "")
         return shown.removeprefix(origin).removesuffix("/") if origin else ""
+
+
+def checked_public_url(url: str) -> str:
+    """`url` as an origin, in one spelling. Raises ConfigError."""
+    try:
+        check_address(url, "address", server_url=url)
+    except OAuthError as error:
+        raise ConfigError(f"public_url: {error}; write https://moonpool.example.com") from None
+    if urlsplit(url).path not in {"", "/"} or urlsplit(url).query:
+        raise ConfigError(f"public_url is {url[:100]!r}, but must be scheme, host and port only")
+    return canonical(url)
