@@ -79,7 +79,7 @@ def test_who_may_approve_what(asking: HttpCaller, answering: HttpCaller, human_o
 
 
 def test_without_the_scope_nothing_is_answered() -> None:
-    with pytest.raises(ScopeError, match="with the scope approve"):
+    with pytest.raises(ScopeError, match="lacks the scope approve"):
         answerer_of(caller("key:8", "execute", "files", "admin"))
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moonpool.features.approvals.model import Answerer
-from moonpool.server.http.callers import ScopeError
 
 if TYPE_CHECKING:
     from moonpool.server.http.callers import HttpCaller
@@ -20,7 +19,6 @@ def answerer_of(caller: HttpCaller) -> Answerer:
 
     SECURITY: the name in records is the principal, so a key or a machine cannot pass for the user of a terminal.
     """
-    if "approve" not in caller.scopes:
-        raise ScopeError("this credential may not answer approvals; use one with the scope approve")
+    caller.require("approve")
     name = caller.principal if caller.is_person else f"api:{caller.principal}"
     return Answerer(name=name, person=caller.is_person, principal=caller.principal)

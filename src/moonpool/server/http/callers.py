@@ -1,45 +1,77 @@
-"""Who calls over HTTP, and how a credential becomes a caller."""
+"""Who sends a request over HTTP, and the seam of what finds that out.
+
+Several authenticators are asked in turn (`server.http.authentication`); a credential that none of them knows is a
+failed authentication. Everything below knows only the `HttpCaller`.
+
+SECURITY: a caller is made from a checked credential and never from anything else of a request. Its `organisation` is
+the id of the only tenant that the request can reach, `(organisation, principal)` the owner of every handle it makes.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, get_args
 
 from moonpool.core.errors import Fault, MoonpoolError
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
 Scope: TypeAlias = Literal["execute", "files", "approve", "admin"]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class HttpCaller:
-    """Who sent a request, and what the credential is good for."""
-
-    organisation: str  # the id of the tenant
-    principal: str  # "key:<id>", "user:<issuer>#<subject>", "client:<issuer>#<id>", "local:<user>"
-    scopes: frozenset[Scope]
-    profile: str | None = None  # the only one this credential may use; None: the one that the path names
-    roles: tuple[str, ...] = ()
-    is_person: bool = False  # an OIDC login of a user, or the host's terminal; may answer human_only questions
-    client_id: str | None = None  # of the OAuth client
-
-
-class Authenticator(Protocol):
-    """Turns a credential into a caller."""
-
-    async def authenticate(self, credential: str, /) -> HttpCaller | None:
-        """`credential` is what follows `Bearer `. None: not one of mine. Raises AuthenticationError."""
-        ...
+SCOPES: Final[frozenset[Scope]] = frozenset(get_args(Scope))
 
 
 class AuthenticationError(MoonpoolError):
-    """The credential is wrong, expired or revoked; it is not said which."""
+    """A credential is missing, wrong, expired or revoked: 401. The message does not say which of the last three."""
 
-    code = "unauthorized"
+    code = "authentication_failed"
     fault = Fault.CALLER
 
 
 class ScopeError(MoonpoolError):
-    """The credential is valid, but not for this."""
+    """The credential is good, but not for this: 403. Nothing was done."""
 
-    code = "insufficient_scope"
+    code = "scope_missing"
     fault = Fault.CALLER
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(f"this credential lacks the scope {scope}; use one that has it, or ask its organisation")
+        self.scope = scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpCaller:
+    """Whoever sent a request, as its credential says."""
+
+    organisation: str  # the id of its tenant
+    principal: str  # key:<id>, user:<issuer>#<subject>, client:<issuer>#<id> or local:<user>
+    scopes: frozenset[Scope]
+    profile: str | None = None  # the only one that this credential may use; None: the one that the path names
+    roles: tuple[str, ...] = ()
+    is_person: bool = False
+    """A login of a user, or the host's terminal: it may answer questions that only a person may answer."""
+    client_id: str | None = None  # of the OAuth client
+
+    def require(self, scope: Scope) -> None:
+        """Raises ScopeError without it."""
+        if scope not in self.scopes:
+            raise ScopeError(scope)
+
+
+class Authenticator(Protocol):
+    """Knows one kind of credential."""
+
+    async def authenticate(self, credential: str, /) -> HttpCaller | None:
+        """The caller with this credential, which is what follows `Bearer `; None: it is not one of this kind.
+
+        Raises AuthenticationError for one of this kind that is wrong, expired or revoked.
+        """
+        ...
+
+
+async def authenticated(credential: str, authenticators: Sequence[Authenticator]) -> HttpCaller:
+    """The caller with this credential. Raises AuthenticationError."""
+    for authenticator in authenticators:
+        if (caller := await authenticator.authenticate(credential)) is not None:
+            return caller
+    raise AuthenticationError("the credential is not valid; use one that is")
