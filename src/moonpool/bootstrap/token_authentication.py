@@ -13,6 +13,8 @@ from moonpool.server.http.authentication.resource import Resource, checked_publi
 from moonpool.server.http.authentication.tokens import TokenAuthenticator
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from moonpool.settings import Settings
 
 
@@ -24,8 +26,10 @@ class TokenAuthentication:
     metadata: ResourceMetadata
 
 
-async def token_authentication(settings: Settings, listens_at: tuple[str, ...]) -> TokenAuthentication | None:
-    """None where no issuers are configured. Raises ConfigError.
+async def token_authentication(
+    settings: Settings, listens_at: tuple[str, ...], *, is_open: Callable[[str], Awaitable[bool]]
+) -> TokenAuthentication | None:
+    """None where no issuers are configured. Raises ConfigError. `is_open`: of an organisation, by its id.
 
     `listens_at` are the origins of the addresses that are listened on; they count where no `public_url` is set.
     SECURITY: what a request says is its host never counts.
@@ -35,5 +39,6 @@ async def token_authentication(settings: Settings, listens_at: tuple[str, ...]) 
         return None
     issuers, resource = await asyncio.to_thread(read_issuers, settings.oauth_issuers), Resource(origins)
     return TokenAuthentication(
-        authenticator=TokenAuthenticator(issuers, resource), metadata=ResourceMetadata(issuers, resource)
+        authenticator=TokenAuthenticator(issuers, resource, is_open=is_open),
+        metadata=ResourceMetadata(issuers, resource),
     )

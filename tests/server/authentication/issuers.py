@@ -42,6 +42,11 @@ OIDC = ROOT / "tests/oidc_issuer"
 _PROMPT = re.compile(r'name="prompt" value="(\w+)"')
 
 
+async def is_open(organisation: str) -> bool:
+    """The one organisation of these tests."""
+    return organisation == "acme"
+
+
 @dataclass(frozen=True, kw_only=True)
 class Login:
     """What a user's login gave to the client `app`."""

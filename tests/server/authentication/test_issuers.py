@@ -11,7 +11,7 @@ from moonpool.server.http.authentication.issuer_file import ClaimEntry, IssuerEn
 from moonpool.server.http.authentication.resource import Resource
 from moonpool.server.http.authentication.tokens import TokenAuthenticator
 from moonpool.server.http.callers import AuthenticationError
-from server.authentication.issuers import RESOURCE, SERVICE, open_fake_issuer, open_oidc_provider
+from server.authentication.issuers import RESOURCE, SERVICE, is_open, open_fake_issuer, open_oidc_provider
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -37,7 +37,7 @@ async def opened(issuer: TokenIssuer) -> AsyncGenerator[tuple[TokenAuthenticator
     """An authenticator of its tokens, and a clock for its keys that a test may advance."""
     clock = [0.0]
     entry = IssuerEntry(url=issuer.url, organisation=ClaimEntry(claim="org"))
-    tokens = TokenAuthenticator([entry], Resource((SERVICE,)), keys_clock=lambda: clock[0])
+    tokens = TokenAuthenticator([entry], Resource((SERVICE,)), is_open=is_open, keys_clock=lambda: clock[0])
     try:
         yield tokens, clock
     finally:

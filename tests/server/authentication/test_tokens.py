@@ -35,7 +35,7 @@ from moonpool.server.http.authentication.resource import Resource, checked_publi
 from moonpool.server.http.authentication.signing_keys import read_keys
 from moonpool.server.http.authentication.tokens import TokenAuthenticator
 from moonpool.server.http.callers import AuthenticationError, HttpCaller
-from server.authentication.issuers import RESOURCE, SERVICE, FakeIssuer, open_fake_issuer
+from server.authentication.issuers import RESOURCE, SERVICE, FakeIssuer, is_open, open_fake_issuer
 from tables import every_row
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Door:
         self.now = 0.0
         given: dict[str, Any] = {"url": issuer.url, "organisation": ClaimEntry(claim="org"), **members}
         entry = IssuerEntry(**given)
-        self.tokens = TokenAuthenticator([entry], ORIGIN, keys_clock=lambda: self.now)
+        self.tokens = TokenAuthenticator([entry], ORIGIN, is_open=is_open, keys_clock=lambda: self.now)
 
     async def caller(self, token: str) -> HttpCaller:
         caller = await self.tokens.authenticate(token)
@@ -168,6 +168,7 @@ FORGED: list[tuple[str, Callable[[FakeIssuer], str]]] = [
     ("two clients", lambda issuer: issuer.token(azp="other")),
     ("no organisation", lambda issuer: issuer.token(org=None)),
     ("two organisations", lambda issuer: issuer.token(org=["acme", "globex"])),
+    ("an organisation that does not exist", lambda issuer: issuer.token(org="globex")),
     ("an organisation that is a path", lambda issuer: issuer.token(org="../acme")),
     ("a key id that is a number", lambda issuer: f"{part({'alg': 'ES256', 'kid': 7})}.{part(issuer.claims())}.AAAA"),
     ("deep claims", lambda _: f"{part({'alg': 'ES256'})}.{'W1' * 4000}.AAAA"),

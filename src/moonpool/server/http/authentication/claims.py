@@ -32,7 +32,6 @@ PRINCIPAL_CHARS_MAX: Final = 190
 """A little less than `bootstrap.caller_grants` takes, so that records may say more than the name."""
 _ROLE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,63}", re.ASCII)
 _ROLES_MAX: Final = 64
-_ORGANISATION: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 _MACHINE_GRANTS: Final = frozenset({"client-credentials", "client_credentials"})
 _MACHINE_USER: Final = "service-account-"
 
@@ -52,7 +51,7 @@ def caller_of(claims: JsonObject, entry: IssuerEntry, resource: Resource) -> Htt
     if len(principal) > PRINCIPAL_CHARS_MAX:
         raise TokenRefusedError(f"the name of its user or client is too long ({len(principal)} characters)")
     return HttpCaller(
-        organisation=_organisation(claims, entry),
+        organisation=_one(claims, entry.organisation, "organisation"),
         principal=principal,
         scopes=frozenset(scope for name, scope in entry.scopes.named() if name in granted),
         profile=_profile(claims, entry, limited_to),
@@ -79,13 +78,6 @@ def _is_proven(claims: JsonObject, person: PersonEntry) -> bool:
     if person.claim == AUTH_TIME:
         return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
     return not set(person.values).isdisjoint(_texts(value))
-
-
-def _organisation(claims: JsonObject, entry: IssuerEntry) -> str:
-    named = _one(claims, entry.organisation, "organisation")
-    if not _ORGANISATION.fullmatch(named):
-        raise TokenRefusedError("its organisation has a name that no organisation can have")
-    return named
 
 
 def _profile(claims: JsonObject, entry: IssuerEntry, limited_to: str | None) -> str | None:

@@ -21,7 +21,7 @@ from moonpool.server.http.authentication.access_tokens import TokenRefusedError,
 
 MCP: Final = "/mcp"
 SSE: Final = "/sse"
-PROFILE: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
+PROFILE: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}", re.ASCII)
 _PROFILE_PATH: Final = re.compile(rf"{MCP}/({PROFILE.pattern})", re.ASCII)
 
 

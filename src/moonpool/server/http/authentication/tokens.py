@@ -14,6 +14,7 @@ import logging
 import time
 from typing import TYPE_CHECKING, Final
 
+from moonpool.core.phrases import said
 from moonpool.oauth.addresses import same_issuer
 from moonpool.server.http.authentication.access_tokens import (
     TokenRefusedError,
@@ -29,7 +30,6 @@ from moonpool.server.http.callers import AuthenticationError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable
 
-    from moonpool.server.http.authentication.access_tokens import UnverifiedToken
     from moonpool.server.http.authentication.issuer_file import IssuerEntry
     from moonpool.server.http.authentication.resource import Resource
     from moonpool.server.http.authentication.signing_keys import SigningKey
@@ -47,11 +47,13 @@ class TokenAuthenticator:
         issuers: Iterable[IssuerEntry],
         resource: Resource,
         *,
+        is_open: Callable[[str], Awaitable[bool]],
         fetch: Callable[[str], Awaitable[tuple[SigningKey, ...]]] = fetch_keys,
         clock: Callable[[], float] = time.time,
         keys_clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._resource, self._clock = resource, clock
+        """`is_open`: whether there is an organisation of this id that is not disabled."""
+        self._resource, self._is_open, self._clock = resource, is_open, clock
         self._issuers = tuple((entry, IssuerKeys(entry.url, fetch=fetch, clock=keys_clock)) for entry in issuers)
 
     async def authenticate(self, credential: str, /) -> HttpCaller | None:
@@ -69,17 +71,19 @@ class TokenAuthenticator:
             raise AuthenticationError(NOT_GOOD) from None
         if not is_signed(token.text, await keys.find(token.kid, token.algorithm), token.algorithm):
             raise AuthenticationError(NOT_GOOD)
-        return self._caller(token, entry)
+        try:
+            check_claims(token, issuer=entry.url, now=self._clock())
+            caller = caller_of(token.claims, entry, self._resource)
+            if not await self._is_open(caller.organisation):
+                raise TokenRefusedError(
+                    f"there is no organisation {said(caller.organisation, 80)!r}, or it is disabled"
+                )
+        except TokenRefusedError as why:
+            _log.info("a token of %s was refused: %s", entry.name, why)
+            raise AuthenticationError(NOT_GOOD) from None
+        return caller
 
     async def close(self) -> None:
         """End what runs in the background."""
         for _, keys in self._issuers:
             await keys.close()
-
-    def _caller(self, token: UnverifiedToken, entry: IssuerEntry) -> HttpCaller:
-        try:
-            check_claims(token, issuer=entry.url, now=self._clock())
-            return caller_of(token.claims, entry, self._resource)
-        except TokenRefusedError as why:
-            _log.info("a token of %s was refused: %s", entry.name, why)
-            raise AuthenticationError(NOT_GOOD) from None
