@@ -8,10 +8,9 @@ through another's `Tenant`; they share only the engine.
 from __future__ import annotations
 
 import asyncio
-import re
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Never
+from typing import TYPE_CHECKING, Never
 
 from moonpool.bootstrap.added_servers import AddedServers
 from moonpool.bootstrap.caller_grants import CallerGrants, local_principal, server_trust
@@ -21,7 +20,6 @@ from moonpool.bootstrap.recordings import open_recorder
 from moonpool.bootstrap.token_counts import make_token_accounting
 from moonpool.bootstrap.tools import DriftRecords, make_learned_types, make_redactor, open_tool_registry
 from moonpool.configuration.policies import policy_in_force
-from moonpool.core.errors import InputError
 from moonpool.engine.artifacts import ArtifactLimits, Artifacts
 from moonpool.engine.network import check_bound
 from moonpool.engine.outcomes import OutcomeStore
@@ -29,6 +27,7 @@ from moonpool.engine.runtime import Runtime
 from moonpool.features.approvals.events import EventApprover
 from moonpool.features.approvals.service import Approvals
 from moonpool.features.approvals.table import ApprovalStore
+from moonpool.features.organisations.model import check_id
 from moonpool.features.plans.service import Plans
 from moonpool.features.plans.table import PlanStore
 from moonpool.pipeline.pipeline import CallPipeline
@@ -68,8 +67,6 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.base import SandboxBackend
     from moonpool.sandboxes.host_folders import HostFolders
     from moonpool.settings import Settings
-
-_TENANT_ID: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,9 +120,7 @@ async def open_tenant(  # noqa: PLR0913  what a tenant has of its own
     is heard at once; else the first record opens it.
     Raises InputError for an id that cannot be one or is open already, ConfigError, JournalError.
     """
-    if not _TENANT_ID.fullmatch(tenant_id):
-        wanted = "use up to 63 of a-z, 0-9, - and _, with a letter or digit first"
-        raise InputError(f"{tenant_id[:80]!r} cannot be the id of a tenant; {wanted}")
+    check_id(tenant_id, what="a tenant")
     # SECURITY: the id is taken before anything is awaited and until all is closed: two that share a scope would close
     # each other's sandboxes.
     folder = data or tenant_dir(engine.data, tenant_id)

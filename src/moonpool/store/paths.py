@@ -73,6 +73,11 @@ def approvals_path(data: Path) -> Path:
     return _private(data, "approvals.sqlite3")
 
 
+def database_path(data: Path) -> Path:
+    """Of the service: organisations and keys."""
+    return _private(data, "service.sqlite3")
+
+
 def plans_path(data: Path) -> Path:
     return _private(data, "plans.sqlite3")
 

@@ -1,1 +1,1 @@
-"""Authenticators: each turns one kind of credential into an `HttpCaller`."""
+"""Authenticators: what knows one kind of credential each; and the limit on failed attempts."""
