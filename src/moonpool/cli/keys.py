@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _COLUMNS: Final = ("id", "org", "key", "name", "scopes", "profile", "state", "last used")
 
-app = command_group("Keys of programs that use the service, as `Authorization: Bearer sk-...`.")
+app = command_group("Keys of programs that use the service, sent as a bearer token.")
 
 
 @app.command("create")

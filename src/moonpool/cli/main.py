@@ -28,7 +28,7 @@ app = CommandIndex(
             "mcp",
             "Serve MCP on standard input and output: three tools (or one) in front of all configured servers.",
         ),
-        "keys": ("keys", "Keys of programs that use the service, as `Authorization: Bearer sk-...`."),
+        "keys": ("keys", "Keys of programs that use the service, sent as a bearer token."),
         "orgs": (
             "orgs",
             "Organisations that the service serves: each has servers, rules, files and records of its own.",

@@ -79,7 +79,7 @@ class KeyTable:
 
     async def note_use(self, key_id: str, now: float, *, unless_since: float) -> None:
         """Keep when it was used last, unless another replica did so lately."""
-        seldom = or_(API_KEY.c.last_used_at.is_(None), API_KEY.c.last_used_at < unless_since)
+        seldom = or_(API_KEY.c.last_used_at.is_(None), API_KEY.c.last_used_at <= unless_since)
         change = update(API_KEY).where(API_KEY.c.id == key_id, seldom).values(last_used_at=now)
         await self._database.write(lambda connection: connection.execute(change), durable=False)
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _URL_CHARS_MAX: Final = 4096
-_FORMS: Final = "write sqlite:////var/lib/moonpool/service.sqlite3 or postgresql://USER:PASSWORD@HOST:5432/NAME"
+_FORMS: Final = "write sqlite:////var/lib/moonpool/service.sqlite3 or postgresql://USER@HOST:5432/NAME"
 
 
 @dataclass(frozen=True, slots=True)
