@@ -16,8 +16,6 @@ from moonpool.store.database.base import DatabaseError
 from pipeline.test_pipeline import Bench, type_of
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
     from moonpool.store.database.base import Database
 
 __all__ = ["database_address", "opened"]
@@ -27,11 +25,11 @@ PAIR = ("acme", ALICE, "app", "s")
 
 
 @pytest.fixture
-async def database(opened: Database) -> AsyncGenerator[Database]:
+async def database(opened: Database) -> Database:
     organisations = Organisations(opened, several=True)
     await organisations.create("acme")
     await organisations.create("globex")
-    yield opened
+    return opened
 
 
 @pytest.mark.req("F-001")
@@ -148,7 +146,7 @@ async def test_a_consent_that_is_withdrawn_while_a_call_waits_stops_it(database:
 async def test_without_consents_or_their_database_nothing_that_needs_one_is_called() -> None:
     class Gone(PairConsent):
         async def holds(self, server_id: str, server_digest: str) -> bool:
-            raise DatabaseError("the database is gone")
+            raise DatabaseError(f"the database is gone, so nothing is known of {server_id} ({server_digest})")
 
     pair = ("acme", ALICE, "app")
     none = Bench(may_log_in=True, digest="sha256:d", consent=PairConsent(None, *pair))

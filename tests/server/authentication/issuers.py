@@ -29,7 +29,7 @@ from moonpool.net.loopback_addresses import LoopbackAddress
 from moonpool.server.http.loopback import Listener, serving
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Mapping
+    from collections.abc import AsyncGenerator, Callable, Mapping
     from pathlib import Path
 
     from starlette.requests import Request
@@ -72,6 +72,7 @@ class FakeIssuer:
 
     def __init__(self) -> None:
         self.url = ""
+        self.clock: Callable[[], float] = time.time
         self.private: dict[str, Any] = {}
         self.published: dict[str, Any] = {}
         self.fetched = 0
@@ -95,7 +96,7 @@ class FakeIssuer:
 
     def claims(self, **changed: Any) -> dict[str, Any]:
         """The claims of a user's token, `changed`; None leaves one out."""
-        now = int(time.time())
+        now = int(self.clock())
         user = {
             "iss": self.url, "sub": "alice", "aud": RESOURCE, "iat": now, "exp": now + 600, "client_id": "app",
             "scope": "execute", "org": "acme", "auth_time": now - 5,

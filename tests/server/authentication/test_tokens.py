@@ -7,7 +7,6 @@ import hashlib
 import hmac
 import json
 import logging
-import time
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 HOUR = 3600
+NOW = 1_900_000_000
 ORIGIN = Resource((SERVICE, "https://moonpool.example.com"))
 
 
@@ -54,7 +54,9 @@ class Door:
         self.now = 0.0
         given: dict[str, Any] = {"url": issuer.url, "organisation": ClaimEntry(claim="org"), **members}
         entry = IssuerEntry(**given)
-        self.tokens = TokenAuthenticator([entry], ORIGIN, is_open=is_open, keys_clock=lambda: self.now)
+        self.tokens = TokenAuthenticator(
+            [entry], ORIGIN, is_open=is_open, clock=lambda: NOW, keys_clock=lambda: self.now
+        )
 
     async def caller(self, token: str) -> HttpCaller:
         caller = await self.tokens.authenticate(token)
@@ -72,6 +74,7 @@ class Door:
 @pytest.fixture
 async def issuer() -> AsyncGenerator[FakeIssuer]:
     async with open_fake_issuer() as opened:
+        opened.clock = lambda: NOW
         yield opened
 
 
@@ -121,7 +124,6 @@ def with_key_in_header(issuer: FakeIssuer) -> str:
     return token
 
 
-NOW = int(time.time())
 FORGED: list[tuple[str, Callable[[FakeIssuer], str]]] = [
     ("nothing", lambda _: ""),
     ("a key", lambda _: "sk-eu-abcdefghijklmnop"),
@@ -192,7 +194,7 @@ ACCEPTED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("no type", {"typ": None}, {}),
     ("a plain type, scopes as a list", {"typ": "JWT"}, {"scope": None, "scp": ["execute"]}),
     ("the long name of the type", {"typ": "application/at+jwt"}, {}),
-    ("clocks that differ a little", {}, {"exp": int(time.time()) - 10}),
+    ("clocks that differ a little", {}, {"exp": NOW - 10}),
     ("no key id", {"kid": None}, {}),
 ]
 
