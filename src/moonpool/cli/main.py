@@ -35,6 +35,7 @@ app = CommandIndex(
         ),
         "consents": ("consents", "Consents of users to OAuth clients that use Moonpool's logins to servers."),
         "db": ("db", "The service's database."),
+        "serve": ("serve", "Serve MCP over HTTP to many clients at once."),
         "init": ("init", "Import servers from the configurations of Claude Desktop, Claude Code, VS Code and Cursor."),
         "doctor": (
             "doctor",
