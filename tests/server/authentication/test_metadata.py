@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from moonpool.oauth.challenge import bearer_challenge as read_challenge
 from moonpool.server.http.authentication.issuer_file import IssuerEntry, ScopesEntry
-from moonpool.server.http.authentication.metadata import ResourceMetadata, bearer_challenge
+from moonpool.server.http.authentication.metadata import ResourceMetadata, key_challenge
 from moonpool.server.http.authentication.resource import Resource
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ METADATA = ResourceMetadata([ISSUER], Resource((PUBLIC, "http://127.0.0.1:8900")
 
 
 async def refuse(request: Request) -> Response:
-    challenge = METADATA.challenge(request.scope, error="insufficient_scope", scopes={"approve"})
+    challenge = METADATA.challenge(request.scope, "approve")
     return JSONResponse({}, status_code=403, headers={"www-authenticate": challenge})
 
 
@@ -123,8 +123,10 @@ async def test_no_metadata_of_what_is_no_resource(path: str) -> None:
 
 
 def test_without_issuers_a_challenge_names_no_metadata() -> None:
-    assert bearer_challenge() == 'Bearer realm="moonpool"'
-    assert bearer_challenge("invalid_token") == 'Bearer realm="moonpool", error="invalid_token"'
+    bare: dict[str, Any] = {"headers": []}
+    assert key_challenge(bare) == 'Bearer realm="moonpool"'
+    assert key_challenge({"headers": [(b"authorization", b"x")]}) == 'Bearer realm="moonpool", error="invalid_token"'
+    assert key_challenge(bare, "admin") == 'Bearer realm="moonpool", error="insufficient_scope", scope="admin"'
 
 
 @pytest.mark.req("E-044", "E-045", "E-046", "E-047", "E-048", "E-049", "E-050", "E-051", "E-052", "E-053", "E-054")

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from moonpool.server.http.authentication.issuer_file import IssuerEntry
     from moonpool.server.http.authentication.resource import Resource
 
-ChallengeError: TypeAlias = Literal["", "invalid_request", "invalid_token", "insufficient_scope"]
+ChallengeError: TypeAlias = Literal["", "invalid_token", "insufficient_scope"]
 
 WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 FIRST_SCOPES: Final[tuple[Scope, ...]] = ("execute", "files")
@@ -45,19 +45,16 @@ class ResourceMetadata:
     def __init__(self, issuers: Sequence[IssuerEntry], resource: Resource) -> None:
         self._issuers, self._resource = issuers, resource
 
-    def challenge(
-        self,
-        connection: ConnectionScope,
-        *,
-        error: ChallengeError = "",
-        scopes: Collection[Scope] = FIRST_SCOPES,
-    ) -> str:
-        """The value of `WWW-Authenticate` for the answer to a request; `scopes` are those that it needs."""
+    def challenge(self, connection: ConnectionScope, missing: Scope | None = None) -> str:
+        """`WWW-Authenticate` for a request that was refused, because of its credential or of a `missing` scope."""
         path: str = connection["path"]
         path = _DOORS.get(path, path)
         well_known = f"{WELL_KNOWN}{path}" if self._resource.is_path(path) else WELL_KNOWN
         where = self._resource.identifier(well_known, origin=_origin_of(connection))
-        return bearer_challenge(error, resource_metadata=where, scope=" ".join(self._names(scopes)))
+        scopes = FIRST_SCOPES if missing is None else (missing,)
+        return _bearer_challenge(
+            _error_of(connection, missing), resource_metadata=where, scope=" ".join(self._names(scopes))
+        )
 
     def routes(self) -> list[Route]:
         """The routes, which need no credential."""
@@ -91,8 +88,19 @@ class ResourceMetadata:
         return list(dict.fromkeys(name for name, scope in self._issuers[0].scopes.named() if scope in scopes))
 
 
-def bearer_challenge(error: ChallengeError = "", *, resource_metadata: str = "", scope: str = "") -> str:
-    """A `Bearer` challenge. Without metadata, keys are the only credentials."""
+def key_challenge(connection: ConnectionScope, missing: Scope | None = None) -> str:
+    """The same without issuers: keys are the only credentials, and there is nothing to find."""
+    return _bearer_challenge(_error_of(connection, missing), scope=missing or "")
+
+
+def _error_of(connection: ConnectionScope, missing: Scope | None) -> ChallengeError:
+    """What was wrong (RFC 6750 §3.1); nothing, if the request had no credential at all."""
+    if missing is not None:
+        return "insufficient_scope"
+    return "invalid_token" if any(name == b"authorization" for name, _ in connection["headers"]) else ""
+
+
+def _bearer_challenge(error: ChallengeError = "", *, resource_metadata: str = "", scope: str = "") -> str:
     given = {"realm": "moonpool", "error": error, "resource_metadata": resource_metadata, "scope": scope}
     return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in given.items() if value)
 
