@@ -306,7 +306,7 @@ def test_every_part_of_the_review_of_oauth_is_shown_by_tests() -> None:
     for row in review:
         assert all(row), row
         ids = row[-1].split(", ")
-        assert set(ids) <= known.keys(), row[0]
+        assert [one for one in ids if known[one]["status"].startswith("pending")] == [], row[0]
 
 
 BUILD: Any = runpy.run_path(str(ROOT / "docs" / "build.py"))
