@@ -25,6 +25,7 @@ def created(home: Path, data: Path, *options: str) -> dict[str, str]:
     return json.loads(done.stdout)
 
 
+@pytest.mark.claim("C-KEY-1")
 @pytest.mark.req("J-040")
 def test_a_key_is_made_with_its_organisation_and_printed_once(tmp_path: Path) -> None:
     data = tmp_path / "data"

@@ -14,7 +14,12 @@ from moonpool.features.keys.service import Keys
 from moonpool.features.organisations.service import Organisations
 from moonpool.net.forwarded import client_address, trusted_networks
 from moonpool.server.http.authentication import failures as failures_module
-from moonpool.server.http.authentication.failures import FAILURES_MAX, WITHIN_S, FailedAuthentications
+from moonpool.server.http.authentication.failures import (
+    FAILURES_MAX,
+    WITHIN_S,
+    ClientAddresses,
+    FailedAuthentications,
+)
 from moonpool.server.http.authentication.keys import KeyAuthenticator
 from moonpool.server.http.callers import AuthenticationError, HttpCaller
 from moonpool.settings import Settings
@@ -62,6 +67,7 @@ async def test_a_key_says_organisation_principal_scopes_and_profile_and_is_no_pe
         await keys.close()
 
 
+@pytest.mark.claim("C-KEY-3")
 @pytest.mark.req("J-039")
 def test_after_three_failures_within_a_minute_an_address_waits_and_others_do_not() -> None:
     clock = Clock()
@@ -110,6 +116,7 @@ def test_the_table_of_failures_is_bounded_and_forgets_what_is_over(monkeypatch: 
     assert len(failed._failures) == 6
 
 
+@pytest.mark.claim("C-KEY-3")
 @pytest.mark.req("J-039")
 @every_row(
     ("peer", "header", "counted"),
@@ -140,6 +147,7 @@ def test_requests_are_counted_by_who_sent_them(peer: str, header: list[str], cou
     assert client_address(peer, header, trusted_networks(PROXIES)) == counted
 
 
+@pytest.mark.claim("C-KEY-3")
 @given(st.lists(st.text(max_size=60), max_size=5))
 def test_whatever_stands_in_the_header_only_trusted_proxies_are_believed(header: list[str]) -> None:
     trusted = trusted_networks(PROXIES)
@@ -171,3 +179,21 @@ def test_settings_do_not_print_what_they_hold() -> None:
     settings = Settings.load({"MOONPOOL_DATABASE_URL": "postgresql://u:s3cret@h/moon"})
 
     assert repr(settings) == str(settings) == "Settings(database_url)"
+
+
+@every_row(
+    ("client", "headers", "address"),
+    [
+        (("10.1.2.3", 4711), [(b"x-forwarded-for", b"203.0.113.9")], "203.0.113.9"),
+        (("192.0.2.1", 4711), [(b"x-forwarded-for", b"203.0.113.9")], "192.0.2.1"),
+        (("10.1.2.3", 4711), [(b"forwarded", b"for=203.0.113.9"), (b"x-real-ip", b"203.0.113.9")], "10.1.2.3"),
+        (("10.1.2.3", 4711), [(b"x-forwarded-for", b"\xff\xfe")], "10.1.2.3"),
+        (None, [(b"x-forwarded-for", b"203.0.113.9")], "local"),
+        (("", 0), [], "local"),
+    ],
+)
+def test_a_request_counts_for_its_connection_or_what_our_proxy_says(
+    client: tuple[str, int] | None, headers: list[tuple[bytes, bytes]], address: str
+) -> None:
+    addresses = ClientAddresses(trusted_networks(PROXIES))
+    assert addresses.of({"type": "http", "client": client, "headers": headers}) == address

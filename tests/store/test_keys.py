@@ -80,6 +80,7 @@ async def organisations(database: Database, *ids: str, several: bool = True) -> 
     return found
 
 
+@pytest.mark.claim("C-KEY-1")
 @pytest.mark.req("J-040", "E-005")
 async def test_a_key_is_shown_once_and_kept_as_its_hash_alone(opened: Database) -> None:
     await organisations(opened, "acme")
@@ -119,6 +120,7 @@ async def test_what_is_no_key_is_none(opened: Database) -> None:
     await keys.close()
 
 
+@pytest.mark.claim("C-KEY-2")
 @pytest.mark.req("J-040")
 async def test_a_revoked_key_is_refused_at_once_here_and_within_a_second_elsewhere(
     opened: Database, database_address: DatabaseAddress
@@ -141,6 +143,7 @@ async def test_a_revoked_key_is_refused_at_once_here_and_within_a_second_elsewhe
     await here.close()
 
 
+@pytest.mark.claim("C-KEY-2")
 async def test_keys_of_a_disabled_organisation_are_refused_until_it_is_enabled(opened: Database) -> None:
     known = await organisations(opened, "acme", "zeta")
     monotonic = Clock()
@@ -156,6 +159,7 @@ async def test_keys_of_a_disabled_organisation_are_refused_until_it_is_enabled(o
     await keys.close()
 
 
+@pytest.mark.claim("C-KEY-2")
 @pytest.mark.req("E-011")
 async def test_an_expired_key_is_refused_also_when_it_was_good_a_moment_ago(opened: Database) -> None:
     await organisations(opened, "acme")
@@ -208,6 +212,7 @@ async def test_two_replicas_note_the_use_of_a_key_once(opened: Database) -> None
     assert [one.last_used_at for one in await replicas[0].all()] == [first]
 
 
+@pytest.mark.claim("C-KEY-2")
 async def test_a_lost_database_is_an_error_and_never_a_yes(opened: Database) -> None:
     await organisations(opened, "acme")
     watched, monotonic = Watched(opened), Clock()

@@ -12,6 +12,7 @@ import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from sqlalchemy import insert, select, text
+from sqlalchemy.exc import IntegrityError
 
 from databases import database_address, opened
 from moonpool.core.errors import ConfigError
@@ -249,7 +250,8 @@ async def test_logins_are_refused_without_the_password_in_the_message(tmp_path: 
         wrong = [
             (server.tcp_url().replace(PASSWORD, "wr0ng"), "refuses the login: password authentication failed"),
             (server.tcp_url("none"), 'database "none" does not exist'),
-            (server.tcp_url() + "?sslmode=require", "cannot be reached|closed the connection"),
+            (server.tcp_url() + "?sslmode=require", "closed the connection|cannot be reached"),
+            (server.tcp_url() + "?sslmode=verify-full", "cannot be used as its URL says: .*root"),
         ]
         for url, said in wrong:
             with pytest.raises(DatabaseError, match=said) as refused:
@@ -283,3 +285,32 @@ async def test_a_user_who_may_not_make_tables_is_told(database: str) -> None:
     finally:
         await connection.execute("DROP ROLE reader")
         await connection.close()
+
+
+async def test_who_waits_too_long_is_told_that_nobody_knows(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with open_database(address(database), connections_max=1) as one:
+        monkeypatch.setattr("moonpool.store.database.postgres_database.ANSWER_S_MAX", 0.2)
+        with anyio.fail_after(30):
+            with pytest.raises(DatabaseError, match="whether a change was made is unknown"):
+                await one.write(lambda connection: connection.execute(text("SELECT pg_sleep(60)")))
+            monkeypatch.undo()
+            await one.write(made("acme"))
+            assert await ids(one) == ["acme"]
+
+
+async def test_the_journals_tables_may_have_been_there_first(database: str) -> None:
+    connection = await asyncpg.connect(database)
+    await connection.execute("CREATE TABLE audit_head (tenant_id text PRIMARY KEY)")
+    async with open_database(address(database)) as one:
+        assert await ids(one) == []
+    await connection.execute("DROP TABLE alembic_version, api_key, organisation; CREATE TABLE songs (name text)")
+    await connection.close()
+    with pytest.raises(DatabaseSchemaError, match=r"not Moonpool's \(songs\)"):
+        await _open_once(database)
+
+
+async def test_no_error_holds_what_was_written(opened: Database) -> None:
+    await opened.write(made("acme"))
+    with pytest.raises(IntegrityError) as refused:
+        await opened.write(made("acme"))
+    assert "parameters hidden" in str(refused.value)

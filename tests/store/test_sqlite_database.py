@@ -9,6 +9,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import anyio
@@ -257,3 +258,23 @@ async def test_what_was_told_as_written_survives_kills(address: SqliteAddress) -
         assert [
             tuple(row) for row in await database.write(lambda c: c.execute(text("PRAGMA integrity_check")).all())
         ] == [("ok",)]
+
+
+async def test_who_waits_too_long_is_told_that_nobody_knows(
+    address: SqliteAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    goes_on = threading.Event()
+
+    def slow(connection: Connection) -> None:
+        made("slow")(connection)
+        assert goes_on.wait(30)
+
+    async with open_database(address) as database:
+        monkeypatch.setattr("moonpool.store.database.sqlite_database.ANSWER_S_MAX", 0.05)
+        with anyio.fail_after(30):
+            with pytest.raises(DatabaseError, match="whether the change was made is unknown"):
+                await database.write(slow)
+            monkeypatch.undo()
+            goes_on.set()
+            await database.write(made("acme"))
+            assert await ids(database) == ["acme", "slow"]

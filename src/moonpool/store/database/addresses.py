@@ -103,11 +103,18 @@ def _check_parts(parts: SplitResult, host: str, options: Mapping[str, Sequence[s
         raise _unusable(f"has {len(unknown)} options that are not supported; these are: {known}")
     if any(len(values) > 1 for values in options.values()):
         raise _unusable("has an option twice")
+    for name, (value,) in options.items():
+        if name in _FILES and not Path(value).is_file():
+            raise _unusable(f"names a file in {name} that is not there")
+        if name == "sslmode" and value not in _SSL_MODES:
+            raise _unusable(f"has an sslmode that there is not; choose from {', '.join(_SSL_MODES)}")
+        if name == "port" and not value.isdecimal():
+            raise _unusable("has a port that is no number")
 
 
-_OPTIONS: Final = {
-    "host", "port", "user", "passfile", "sslmode", "sslrootcert", "sslcert", "sslkey", "sslcrl",
-}  # fmt: skip
+_FILES: Final = {"passfile", "sslrootcert", "sslcert", "sslkey", "sslcrl"}
+_OPTIONS: Final = {"host", "port", "user", "sslmode"} | _FILES
+_SSL_MODES: Final = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 
 
 def _unusable(problem: str) -> ConfigError:

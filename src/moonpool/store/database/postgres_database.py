@@ -8,11 +8,12 @@ what was begun on it is begun once more, unless its commit had been sent: then n
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import asyncpg
 from sqlalchemy import text
-from sqlalchemy.ext.asyncio import AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
 from moonpool.store.database.base import (
     ANSWER_S_MAX,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from moonpool.store.database.addresses import PostgresAddress
 
 _T = TypeVar("_T")
+_log = logging.getLogger(__name__)
 VERSION_MIN: Final = 14
 _CONNECT_S: Final = 5.0
 _STATEMENT_S: Final = 20.0
@@ -84,8 +86,9 @@ class PostgresDatabase:
 
     async def _attempts(self, attempt: Callable[[], Awaitable[_T]]) -> _T:
         """Raises DatabaseError, and what the caller's own work raises."""
+        within = asyncio.timeout(ANSWER_S_MAX)
         try:
-            async with asyncio.timeout(ANSWER_S_MAX):
+            async with within:
                 for _ in range(_ATTEMPT_COUNT - 1):
                     try:
                         return await attempt()
@@ -96,10 +99,14 @@ class PostgresDatabase:
         except Exception as error:
             if is_own_error(error) or isinstance(error, DatabaseError):
                 raise
+            if within.expired():
+                unknown = f"did not answer within {ANSWER_S_MAX:.0f} s; whether a change was made is unknown"
+                raise DatabaseError(f"{self._address} {unknown}") from error
             raise DatabaseError(f"{self._address} {postgres_fault(error)}") from error
 
     async def _transaction(self, work: Callable[[Connection], _T], *, durable: bool) -> _T:
-        async with self._engine.connect() as connection:
+        connection = await self._engine.connect()
+        try:
             transaction = await connection.begin()
             if not durable:
                 await connection.execute(text("SET LOCAL synchronous_commit = off"))
@@ -113,6 +120,15 @@ class PostgresDatabase:
                     f"{self._address} was lost while a change was committed; whether it was made is unknown"
                 ) from error
             return result
+        finally:
+            await self._give_back(connection)
+
+    async def _give_back(self, connection: AsyncConnection) -> None:
+        """INVARIANT: never raises, or a change that was committed would be made once more."""
+        try:
+            await connection.close()
+        except Exception as error:  # noqa: BLE001  the pool drops it
+            _log.warning("a connection to %s could not be given back: %s", self._address, type(error).__name__)
 
 
 def make_engine(address: PostgresAddress, connections_max: int) -> AsyncEngine:
@@ -133,7 +149,7 @@ def make_engine(address: PostgresAddress, connections_max: int) -> AsyncEngine:
 
     return create_async_engine(
         "postgresql+asyncpg://", async_creator=connect, pool_size=connections_max, max_overflow=0, pool_timeout=10.0,
-        pool_use_lifo=True,
+        pool_use_lifo=True, hide_parameters=True,
     )  # fmt: skip
 
 

@@ -36,7 +36,10 @@ def was_taken_back(error: Exception) -> bool:
     """Whether a transaction that failed so before its commit may simply be tried again."""
     if isinstance(error, DBAPIError) and error.connection_invalidated:
         return True
-    return _state(error) in _TAKEN_BACK or isinstance(_cause(error), ConnectionError | asyncpg.InterfaceError)
+    cause = _cause(error)
+    if isinstance(cause, asyncpg.ClientConfigurationError):
+        return False
+    return _state(error) in _TAKEN_BACK or isinstance(cause, ConnectionError | asyncpg.InterfaceError)
 
 
 def was_refused(error: Exception) -> bool:
@@ -59,6 +62,8 @@ def postgres_fault(error: Exception) -> str:
         return "did not answer in time; look whether it runs and can be reached"
     if isinstance(cause, OSError):
         return f"cannot be reached: {cause.strerror or type(cause).__name__}; look whether it runs and its URL is right"
+    if isinstance(cause, asyncpg.ClientConfigurationError):
+        return f"cannot be used as its URL says: {_said(cause)}"
     if isinstance(cause, asyncpg.InterfaceError | asyncpg.PostgresError):
         return "closed the connection; try again"
     return f"cannot be used: {type(cause).__name__}"

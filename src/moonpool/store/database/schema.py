@@ -25,13 +25,15 @@ HEAD: Final = "0002"
 MIGRATIONS: Final = Path(__file__).with_name("migrations")
 _LOCK: Final = 0x6D6F6F6E706F6F6C  # "moonpool"; any number that others do not use
 _VERSION_TABLE: Final = "alembic_version"
+_JOURNAL: Final = "audit_"
+"""Tables of the audit journal begin so. It sees to them itself, and may have been there first."""
 
 
 def version_of(connection: Connection) -> str:
     """The revision of the tables; empty: there are none. Raises DatabaseSchemaError when they are not ours."""
     names = set(inspect(connection).get_table_names())
     if _VERSION_TABLE not in names:
-        if names:
+        if names := {name for name in names if not name.startswith(_JOURNAL)}:
             raise DatabaseSchemaError(
                 f"the database holds tables that are not Moonpool's ({', '.join(sorted(names)[:3])}); give Moonpool a "
                 "database of its own"

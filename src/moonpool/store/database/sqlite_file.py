@@ -141,7 +141,7 @@ def _engine(path: Path, mode: str, timeout_s: float) -> Engine:
             place, uri=True, timeout=timeout_s, isolation_level=None, check_same_thread=False, cached_statements=256
         )
 
-    return create_engine("sqlite://", creator=connect, poolclass=NullPool)
+    return create_engine("sqlite://", creator=connect, poolclass=NullPool, hide_parameters=True)
 
 
 def _begin(connection: Connection) -> None:

@@ -12,14 +12,32 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict, deque
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from moonpool.net.forwarded import client_address
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, MutableMapping, Sequence
+
+    from moonpool.net.forwarded import Network
 
 FAILURES_MAX: Final = 3
 WITHIN_S: Final = 60.0
 ADDRESSES_MAX: Final = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class ClientAddresses:
+    """For which address each request counts. SECURITY: nothing before this may replace the scope's client address."""
+
+    trusted: Sequence[Network] = ()  # `net.forwarded.trusted_networks(settings.trusted_proxies)`
+
+    def of(self, scope: MutableMapping[str, Any]) -> str:
+        """The address of an HTTP request, by its ASGI scope."""
+        peer = (scope.get("client") or ("",))[0]
+        forwarded = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
+        return client_address(peer, forwarded, self.trusted)
 
 
 class FailedAuthentications:
