@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from moonpool.bootstrap.logins import open_logins
+from moonpool.configuration.servers import parse_config, resolved_key
+from moonpool.features.consents.service import UserConsents
+from moonpool.features.organisations.service import Organisations
 from moonpool.oauth.challenge import bearer_challenge
+from moonpool.oauth.login_command import enter
+from moonpool.store.database.addresses import SqliteAddress
+from moonpool.store.database.opening import open_database
+from moonpool.store.paths import tenant_dir
+from oauth.issuing import Person, open_issuer
 from server.authentication.issuers import open_fake_issuer
 from server.authentication.service import INITIALIZE, LIST, call, open_service_of
 from tenants import PathsServer, token_of
@@ -24,6 +35,13 @@ REQUESTS = [
     ("POST", "/mcp"), ("GET", "/mcp"), ("DELETE", "/mcp"), ("POST", "/mcp/code"), ("GET", "/sse"), ("POST", "/message"),
     ("GET", "/metrics"), ("GET", "/nowhere"),
 ]  # fmt: skip
+
+
+CALL_PLAIN = """
+import servers.paths as paths
+answer = await paths.plain()
+result = answer.data if answer.ok else answer.error["type"]
+"""
 
 
 @pytest.fixture
@@ -129,6 +147,37 @@ async def test_while_the_issuer_is_away_nobody_new_is_let_in(served: Served, iss
         answer = await client.post("/mcp", json=INITIALIZE)
     assert (answer.status_code, answer.json()["error"]) == (503, "issuer_unavailable")
     assert answer.headers["retry-after"]
+
+
+@pytest.mark.slow
+@pytest.mark.req("F-001", "E-015")
+async def test_a_login_of_ours_serves_only_clients_whose_user_agreed(
+    issuer: FakeIssuer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Two clients of one user, at a service that is logged in to a server behind OAuth."""
+    caplog.set_level(logging.WARNING)
+    async with open_issuer() as upstream, open_database(SqliteAddress(tmp_path / "service.sqlite3")) as database:
+        await Organisations(database, several=True).create("acme")
+        consents = UserConsents(database)
+        entry = {"url": upstream.url, "moonpool": {"allow": ["*"]}}
+        (server,) = parse_config(json.dumps({"mcpServers": {"paths": entry}}).encode(), source="t", environ={}).servers
+        logins = open_logins(tenant_dir(tmp_path / "state", "acme"), os.environ)
+        await enter(server, logins, Person())
+        async with open_service_of(issuer.url, tmp_path, entry=entry, consents=consents) as served:
+            seen, user, token = dict[str, Any](), f"user:{issuer.url}#alice", ""
+            for consented in (False, True):
+                if consented:
+                    await consents.give("acme", user, "app", "paths", resolved_key(server), given_by="terminal:alice")
+                for client in ("app", "app-2"):
+                    token = issuer.token(aud=served.resource, client_id=client)
+                    async with served.client(token) as http:
+                        done = await call(http, "execute_code", code=CALL_PLAIN)
+                    seen[f"{client} {consented}"] = done["structuredContent"]["data"]
+    assert seen == {
+        "app False": "PolicyDenied", "app-2 False": "PolicyDenied", "app True": "done", "app-2 True": "PolicyDenied",
+    }  # fmt: skip
+    assert f"moonpool consents give paths --org acme --user '{user}' --client app-2" in caplog.text
+    assert not any(token in said for _, _, said in upstream.seen)
 
 
 ABSENT = ["/authorize", "/token", "/register", "/introspect", "/revoke", "/oauth/callback", "/callback", "/login"]
