@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+from jwt.utils import der_to_raw_signature
 
 from moonpool.core.errors import ConfigError
 from moonpool.server.http.authentication.access_tokens import TOKEN_CHARS_MAX
@@ -184,6 +186,37 @@ async def test_no_forged_or_unfit_token_counts(issuer: FakeIssuer) -> None:
         assert (await door.caller(issuer.token())).principal == f"user:{issuer.url}#alice"
         accepted = [name for name, forge in FORGED if not await door.refuses(forge(issuer))]
     assert accepted == []
+
+
+ODD: list[Any] = [[], {}, [[]], [{}], {"a": []}, True, False, 0, -1, 1e308, float("nan"), "", " ", "\x00", "x" * 5000]
+NAMES = (
+    "sub", "aud", "iat", "exp", "nbf", "client_id", "azp", "scope", "scp", "org", "auth_time", "gty",
+    "grant_type", "idtyp", "preferred_username", "act", "cnf", "typ", "token_use", "roles", "kind",
+)  # fmt: skip
+
+
+async def test_odd_values_are_refused_or_mean_nothing(issuer: FakeIssuer) -> None:
+    """Of an issuer that signs anything: no failure of ours, and nobody becomes more than the token says."""
+    more: dict[str, Any] = {
+        "roles": ClaimEntry(claim="/roles/0"), "person": PersonEntry(claim="kind", values=("user",)),
+    }  # fmt: skip
+    async with door_of(issuer, **more) as door:
+        for header, names in ((True, ("typ", "kid", "alg", "jwk", "x5u", "cty")), (False, NAMES)):
+            for name in names:
+                for value in ODD:
+                    token = altered_head(issuer, name, value) if header else issuer.token(**{name: value})
+                    if not await door.refuses(token):
+                        caller = await door.caller(token)
+                        assert (caller.organisation, caller.is_person) == ("acme", False), (name, value)
+                        assert caller.scopes <= {"execute"}, (name, value)
+
+
+def altered_head(issuer: FakeIssuer, name: str, value: Any) -> str:
+    """A well signed token whose header has this member."""
+    head = {"alg": "ES256", "kid": issuer.kid, "typ": "at+jwt", name: value}
+    signed = f"{part(head)}.{part(issuer.claims())}"
+    raw = der_to_raw_signature(issuer.private[issuer.kid].sign(signed.encode(), ec.ECDSA(SHA256())), ec.SECP256R1())
+    return f"{signed}.{base64.urlsafe_b64encode(raw).decode().rstrip('=')}"
 
 
 ACCEPTED: list[tuple[str, dict[str, Any], dict[str, Any]]] = [

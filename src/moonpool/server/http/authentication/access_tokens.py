@@ -29,8 +29,8 @@ TOKEN_CHARS_MAX: Final = 16 * 1024
 LEEWAY_S: Final = 30.0
 """How far the clocks of this machine and the issuer's may differ."""
 _FORM: Final = re.compile(r"[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+", re.ASCII)
-_ACCESS_TYPES: Final = frozenset({"at+jwt", "application/at+jwt"})
-_PLAIN_TYPES: Final = frozenset({None, "jwt"})
+_ACCESS_TYPES: Final = ("at+jwt", "application/at+jwt")
+_PLAIN_TYPES: Final = (None, "jwt")
 _OF_ID_TOKENS: Final = ("nonce", "at_hash", "c_hash", "s_hash")
 _CLIENT_CLAIMS: Final = ("client_id", "azp", "cid", "appid")
 _CLIENT_CHARS_MAX: Final = 255

@@ -32,7 +32,7 @@ PRINCIPAL_CHARS_MAX: Final = 190
 """A little less than `bootstrap.caller_grants` takes, so that records may say more than the name."""
 _ROLE: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@-]{0,63}", re.ASCII)
 _ROLES_MAX: Final = 64
-_MACHINE_GRANTS: Final = frozenset({"client-credentials", "client_credentials"})
+_MACHINE_GRANTS: Final = ("client-credentials", "client_credentials")
 _MACHINE_USER: Final = "service-account-"
 
 
