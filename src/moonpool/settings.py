@@ -84,6 +84,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     approval_wait_s: _Amount = 20.0
     """How long `moonpool mcp` holds back a request whose code waits in the queue of approvals, before it says so."""
 
+    patience_s: _Amount = 50.0
+    """How long `moonpool mcp` holds back a request whose code runs on, before it answers with the execution's id."""
+
     approval_command: str = ""
     """A program to start for each question in the queue, with the id and a sentence as last arguments."""
 
@@ -92,6 +95,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     parked_runs_max: _Count = 32
     """Executions of one process that may wait for approval at the same time."""
+
+    detached_runs_max: _Count = 16
+    """Executions of one principal that may go on without a request that waits; four times as many of a tenant."""
 
     sandboxes_max: _Count = 64
     """Sandboxes alive at the same time."""
