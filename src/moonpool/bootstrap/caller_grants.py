@@ -63,8 +63,16 @@ class CallerGrants:
         self._approvals = GrantedApprovals(self._asking, queue)
         self._ledgers: dict[str, Ledger] = {}
 
-    def grant(self, principal: str, *, roles: tuple[str, ...] = (), layers: tuple[Layer, ...] = ()) -> CallerGrant:
-        """The grant of one request: principal, roles, and rules in addition to the tenant's.
+    def grant(
+        self,
+        principal: str,
+        *,
+        roles: tuple[str, ...] = (),
+        layers: tuple[Layer, ...] = (),
+        calls_max: int | None = None,
+    ) -> CallerGrant:
+        """The grant of one request: principal, roles, and rules in addition to the tenant's; `calls_max` where an
+        execution may make fewer calls than the settings say.
 
         Budgets of a principal are counted over all its requests, whatever rules they bring. Raises InputError for a
         name that is empty, longer than `PRINCIPAL_CHARS_MAX` or not visible as it is, and above `PRINCIPALS_MAX`.
@@ -75,7 +83,8 @@ class CallerGrants:
             raise InputError(f"{problem}; use 1 to {PRINCIPAL_CHARS_MAX} visible characters")
         key = self._ledger(principal)
         policy = Policy(layers=(*self._policy.layers, *layers)) if layers else self._policy
-        settings, tool_registry = self._settings, self._tool_registry
+        tool_registry = self._tool_registry
+        limits = CallLimits(calls_max=min(self._settings.tool_calls_max, calls_max or self._settings.tool_calls_max))
 
         def make_context(facts: RunFacts) -> CallContext:
             deadline = facts.deadline
@@ -87,7 +96,7 @@ class CallerGrants:
                     responder=facts.responder,
                     policy=policy,
                     trust=self._trust,
-                    limits=CallLimits(calls_max=settings.tool_calls_max),
+                    limits=limits,
                     key=key,
                 ),
                 counters=facts.counters,

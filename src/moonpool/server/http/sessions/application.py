@@ -1,0 +1,75 @@
+"""The application below `/v1`: who calls, what they may, one endpoint, errors in one form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.routing import Route
+
+from moonpool.core.errors import InputError
+from moonpool.server.http.sessions.bodies import error_answer, json_answer
+from moonpool.server.http.sessions.file_routes import FileRoutes
+from moonpool.server.http.sessions.messages import ErrorAnswer, ErrorBody
+from moonpool.server.http.sessions.openapi import document
+from moonpool.server.http.sessions.operations import NoQuery
+from moonpool.server.http.sessions.routes import SessionRoutes
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from moonpool.server.http.callers import HttpCaller
+    from moonpool.server.http.sessions.operations import Operation
+    from moonpool.server.http.sessions.registry import SessionRegistry
+
+    CallerOf = Callable[[Request], HttpCaller]
+
+
+def sessions_application(registry: SessionRegistry, caller_of: CallerOf) -> Starlette:
+    """To be mounted at `/v1`, behind whatever authenticates: `caller_of` gives the caller of a request.
+
+    The OpenAPI document is public.
+    """
+    offered = (*SessionRoutes(registry).operations(), *FileRoutes(registry).operations())
+    described = document(offered)
+
+    async def openapi(request: Request) -> Response:
+        del request
+        return json_answer(described)
+
+    routes = [
+        Route(one.path, _endpoint(one, caller_of), methods=[one.method], name=one.name, include_in_schema=False)
+        for one in offered
+    ]
+    routes.append(Route("/openapi.json", openapi, methods=["GET"]))
+    return Starlette(routes=routes, exception_handlers={HTTPException: _refused})
+
+
+def _endpoint(operation: Operation, caller_of: CallerOf) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        try:
+            caller = caller_of(request)
+            if operation.scope is not None:
+                caller.require(operation.scope)
+            if operation.query is NoQuery and request.url.query:
+                raise InputError(f"{operation.name} takes no query")
+            return await operation.endpoint(request, caller)
+        except Exception as error:  # noqa: BLE001  the boundary of requests: whatever it is, it has one form
+            return error_answer(error)
+
+    return endpoint
+
+
+async def _refused(request: Request, refused: Exception) -> Response:
+    """A path or method that is not there."""
+    del request
+    assert isinstance(refused, HTTPException)
+    code, message = ("path_unknown", "there is nothing at this path; see /v1/openapi.json")
+    if refused.status_code == 405:
+        code, message = ("method_unknown", "this path has no such method; see /v1/openapi.json")
+    body = ErrorBody(code=code, message=message, fault="caller")
+    return json_answer(ErrorAnswer(error=body), refused.status_code, refused.headers)
