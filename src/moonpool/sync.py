@@ -441,7 +441,7 @@ class Service:
         self._sessions.append(session := Session(options, handle=handle))
         return session
 
-    def run(
+    def run(  # noqa: PLR0913  those of a session, and of a run
         self,
         code: str,
         *,

@@ -12,7 +12,6 @@ from moonpool.sdk.approve_functions import in_loop
 from moonpool.sdk.options import SessionOptions
 from moonpool.sdk.remote.address import service_address
 from moonpool.sdk.remote.local_copies import copied_here
-from moonpool.sdk.remote.session import RemoteSession
 from moonpool.sdk.session import TYPES, Session
 from moonpool.sdk.session_handle import SessionHandle
 
@@ -25,9 +24,10 @@ if TYPE_CHECKING:
     from moonpool.sdk.remote.address import ServiceAddress
     from moonpool.sdk.results import Result
     from moonpool.sdk.runtime_thread import RuntimeThread
+    from moonpool.sdk.session import Answer
     from moonpool.sdk.session_host import SessionHost
 
-RemoteApprove: TypeAlias = "Callable[[ApprovalRequest], bool | str | None | Awaitable[bool | str | None]] | None"
+RemoteApprove: TypeAlias = "Callable[[ApprovalRequest], Answer | Awaitable[Answer]] | None"
 """Who answers: a function of the application. None: whoever reads the stream."""
 
 
@@ -88,7 +88,7 @@ class Service:
         self._sessions.append(session := Session(options, handle=handle))
         return session
 
-    async def run(
+    async def run(  # noqa: PLR0913  those of a session, and of a run
         self,
         code: str,
         *,
@@ -145,4 +145,6 @@ def check_approve(address: ServiceAddress, options: SessionOptions) -> None:
 
 def beginning(address: ServiceAddress) -> Callable[[RuntimeThread, SessionOptions, EventTypes], SessionHost]:
     """Makes sessions at this service."""
+    from moonpool.sdk.remote.session import RemoteSession  # noqa: PLC0415  imports an HTTP client; most need none
+
     return lambda thread, options, types: RemoteSession(thread, address, options, types)

@@ -10,14 +10,15 @@ from moonpool.core.errors import InputError
 from moonpool.engine.branches import Checkpoint
 from moonpool.engine.packages.model import InstalledPackage, InstalledPackages
 from moonpool.sdk.checkpoints import Undone, UndoneCall
+from moonpool.sdk.events import CallEventsDropped, Output, Progress, ToolCallEnded, ToolCallStarted
 from moonpool.sdk.options import Limits, Network
 from moonpool.sdk.results import Display, File, Result
-from moonpool.server.http.sessions import messages
+from moonpool.server.http.sessions import lines, messages
 
 if TYPE_CHECKING:
     from moonpool.network.rules import HeaderCredential
     from moonpool.sdk.options import SessionOptions
-    from moonpool.server.http.sessions.lines import ResultLine
+    from moonpool.server.http.sessions.lines import Line, ResultLine
 
 _NOT_THERE: Final = ("approval_expiry_s",)
 
@@ -63,6 +64,32 @@ def _text(value: object) -> str:
 
 def _count(value: object) -> int:
     return value if isinstance(value, int) else 0
+
+
+def told_by(line: Line) -> list[Output | ToolCallStarted | ToolCallEnded | CallEventsDropped | Progress]:
+    """The event of a line that only tells; none of a sign of life."""
+    match line:
+        case lines.OutputLine():
+            return [Output(stream=line.stream, text=line.text, dropped_bytes=line.dropped_bytes)]
+        case lines.CallStartedLine():
+            return [ToolCallStarted(call_id=line.call_id, tool=line.tool)]
+        case lines.CallEndedLine():
+            return [
+                ToolCallEnded(
+                    call_id=line.call_id,
+                    tool=line.tool,
+                    error_type=line.error_type,
+                    message=line.message,
+                    approval=line.approval,
+                    duration_ms=line.duration_ms,
+                )
+            ]
+        case lines.ProgressLine():
+            return [Progress(tool=line.tool, progress=line.progress, total=line.total, message=line.message)]
+        case lines.CallsDroppedLine() | lines.MissedLine():
+            return [CallEventsDropped(count=line.count)]
+        case _:
+            return []
 
 
 def checkpoint_of(ref: messages.CheckpointRef) -> Checkpoint:

@@ -71,7 +71,7 @@ class Connection:
         """Idempotent."""
         await self._client.aclose()
 
-    async def get(self, path: str, answer: type[_T], **query: Any) -> _T:
+    async def get(self, path: str, answer: type[_T], query: dict[str, Any]) -> _T:
         """Ask, again if no answer comes. Raises MoonpoolError."""
         for attempt in range(TRIES):
             try:
@@ -98,7 +98,7 @@ class Connection:
             method, path, answer, content=content, params=query, timeout=PATIENT, as_approver=as_approver
         )
 
-    async def send_file(self, path: str, pieces: AsyncIterable[bytes], answer: type[_T], **query: Any) -> _T:
+    async def send_file(self, path: str, pieces: AsyncIterable[bytes], answer: type[_T], query: dict[str, Any]) -> _T:
         """Send a file. Raises MoonpoolError."""
         return await self._ask("PUT", path, answer, content=pieces, params=query, timeout=PATIENT, is_file=True)
 
@@ -136,10 +136,10 @@ class Connection:
             raise unreachable("it did not answer in time") from None
         except (httpx2.HTTPError, httpx2.StreamError, OSError) as error:
             raise unreachable(_why(error)) from None
-        except RuntimeError as error:  # as httpx2 says it when the connection is used behind its end
+        except RuntimeError:  # as httpx2 says it when the connection is used behind its end
             if self._client.is_closed:
                 raise unreachable("this session is closed") from None
-            raise error
+            raise
 
 
 def _tls(url: str) -> ssl.SSLContext:

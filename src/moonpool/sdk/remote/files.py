@@ -35,7 +35,7 @@ class RemoteFiles:
                 yield piece
 
         query = {"path": path, "mode": mode, "replace": replace}
-        written = await self._connection.send_file(f"{self._path}/content", pieces(), FileWritten, **query)
+        written = await self._connection.send_file(f"{self._path}/content", pieces(), FileWritten, query)
         if written.sha256 != digest.hexdigest():
             raise FileTransferError("what arrived at the service is not what was sent; write it again")
         return FileReceipt(path=written.path, size=written.size, sha256=written.sha256)
@@ -63,7 +63,7 @@ class RemoteFiles:
     async def list(self, path: str = ".", *, recursive: bool = False) -> FileListing:
         """What is in a folder."""
         check_path(path)
-        found = await self._connection.get(self._path, FileList, path=path, recursive=recursive)
+        found = await self._connection.get(self._path, FileList, {"path": path, "recursive": recursive})
         entries = tuple(
             FileEntry(path=one.path, kind=one.kind, size=one.size, mode=one.mode, modified_s=one.modified_s)
             for one in found.entries

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(eq=False)
 class RemoteApproval:
-    """A call that waits. A yes is given with the approver's credential, a no also with that of whoever runs the code."""
+    """A call that waits. A yes needs the approver's credential; whoever runs the code may refuse with theirs."""
 
     connection: Connection
     request_id: str

@@ -350,17 +350,18 @@ class RemoteSession:
         """All tools, or one server's."""
         must_be(server, str | None, "server", "the name of a server")
         query = {} if server is None else {"server": server}
-        return _tools(await self._asked("tools", messages.ToolList, **query))
+        return _tools(await self._asked("tools", messages.ToolList, query))
 
     async def definition(self, path: str, form: Form) -> str | JsonObject:
         """All of one tool's definition."""
         must_be(path, str, "the path of a tool", "a string")
         must_be(form, str, "form", "stub, typescript or json")
-        return (await self._asked("tools/definition", messages.Definition, path=path, form=form)).definition
+        query = {"path": path, "form": str(form)}
+        return (await self._asked("tools/definition", messages.Definition, query)).definition
 
-    async def _asked(self, path: str, answer: type[_T], **query: str) -> _T:
+    async def _asked(self, path: str, answer: type[_T], query: dict[str, str]) -> _T:
         await self.open()
-        return await self._called(self._service.get(f"{self._path}/{path}", answer, **query))
+        return await self._called(self._service.get(f"{self._path}/{path}", answer, query))
 
 
 def _tools(found: messages.ToolList) -> tuple[Tool, ...]:

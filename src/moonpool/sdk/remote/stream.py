@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moonpool.core.errors import InputError, MoonpoolError
 from moonpool.sandboxes.shielding import finish
-from moonpool.sdk.events import CallEventsDropped, Output, Progress, ToolCallEnded, ToolCallStarted
+from moonpool.sdk.remote.answers import told_by
 from moonpool.sdk.remote.errors import error_of
 from moonpool.sdk.remote.questions import RemoteApproval, approval_fields, question_fields
 from moonpool.server.http.sessions import lines
@@ -74,26 +74,6 @@ class RemoteStream:
 
     def _take(self, line: Line) -> None:
         match line:
-            case lines.OutputLine():
-                self._waiting.append(Output(stream=line.stream, text=line.text, dropped_bytes=line.dropped_bytes))
-            case lines.CallStartedLine():
-                self._waiting.append(ToolCallStarted(call_id=line.call_id, tool=line.tool))
-            case lines.CallEndedLine():
-                self._waiting.append(
-                    ToolCallEnded(
-                        call_id=line.call_id,
-                        tool=line.tool,
-                        error_type=line.error_type,
-                        message=line.message,
-                        approval=line.approval,
-                        duration_ms=line.duration_ms,
-                    )
-                )
-            case lines.ProgressLine():
-                told = Progress(tool=line.tool, progress=line.progress, total=line.total, message=line.message)
-                self._waiting.append(told)
-            case lines.CallsDroppedLine() | lines.MissedLine():
-                self._waiting.append(CallEventsDropped(count=line.count))
             case lines.ApprovalLine():
                 self._ask(line)
             case lines.QuestionLine():
@@ -109,8 +89,8 @@ class RemoteStream:
             case lines.ErrorLine():
                 self._end()
                 raise error_of(line.error)
-            case lines.Accepted() | lines.Begun() | lines.AliveLine():
-                pass
+            case _:
+                self._waiting += told_by(line)
 
     def _ask(self, line: lines.ApprovalLine) -> None:
         approval = RemoteApproval(self._connection, line.request.request_id)

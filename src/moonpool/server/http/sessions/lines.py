@@ -34,19 +34,19 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
     seq: Seq
 
 
-class Accepted(_Line, tag="accepted"):
+class Accepted(_Line, frozen=True, tag="accepted"):
     """The first line: the execution exists, and waits for its turn."""
 
     execution_id: str
 
 
-class Begun(_Line, tag="begun"):
+class Begun(_Line, frozen=True, tag="begun"):
     """Its turn has come."""
 
     run_id: str
 
 
-class OutputLine(_Line, tag="output"):
+class OutputLine(_Line, frozen=True, tag="output"):
     """Some of what the code printed, redacted; `dropped_bytes` are missing after it."""
 
     stream: Literal["stdout", "stderr"]
@@ -54,12 +54,12 @@ class OutputLine(_Line, tag="output"):
     dropped_bytes: int = 0
 
 
-class CallStartedLine(_Line, tag="tool_call_started"):
+class CallStartedLine(_Line, frozen=True, tag="tool_call_started"):
     call_id: int
     tool: str
 
 
-class CallEndedLine(_Line, tag="tool_call_ended"):
+class CallEndedLine(_Line, frozen=True, tag="tool_call_ended"):
     call_id: int
     tool: str
     error_type: str | None = None
@@ -68,26 +68,26 @@ class CallEndedLine(_Line, tag="tool_call_ended"):
     duration_ms: float = 0.0
 
 
-class ProgressLine(_Line, tag="progress"):
+class ProgressLine(_Line, frozen=True, tag="progress"):
     tool: str
     progress: float
     total: float | None = None
     message: str = ""
 
 
-class CallsDroppedLine(_Line, tag="call_events_dropped"):
+class CallsDroppedLine(_Line, frozen=True, tag="call_events_dropped"):
     """So many events of calls are missing from here on, because the reader was slow."""
 
     count: int
 
 
-class ApprovalLine(_Line, tag="approval"):
+class ApprovalLine(_Line, frozen=True, tag="approval"):
     """A call waits for an answer (`POST /v1/approvals/{request_id}`)."""
 
     request: ApprovalBody
 
 
-class QuestionLine(_Line, tag="question"):
+class QuestionLine(_Line, frozen=True, tag="question"):
     """A server asks (`POST /v1/sessions/{id}/questions/{question_id}`)."""
 
     question_id: str
@@ -95,19 +95,19 @@ class QuestionLine(_Line, tag="question"):
     params: dict[str, Any]
 
 
-class WithdrawnLine(_Line, tag="withdrawn"):
+class WithdrawnLine(_Line, frozen=True, tag="withdrawn"):
     """An approval or a question is over: answered, expired, or its call has ended."""
 
     id: str
 
 
-class MissedLine(_Line, tag="missed"):
+class MissedLine(_Line, frozen=True, tag="missed"):
     """`count` lines before this one are no longer kept; it stands in place of the last of them."""
 
     count: int
 
 
-class AliveLine(_Line, tag="alive"):
+class AliveLine(_Line, frozen=True, tag="alive"):
     """No news since the line with this `seq`."""
 
 
@@ -129,7 +129,7 @@ class MadeFileBody(msgspec.Struct, frozen=True, kw_only=True):
     path: str | None = None
 
 
-class ResultLine(_Line, tag="result"):
+class ResultLine(_Line, frozen=True, tag="result"):
     """What the execution came to. `envelope` is that of the runtime contract."""
 
     run_id: str
@@ -143,7 +143,7 @@ class ResultLine(_Line, tag="result"):
     state: SessionState = SessionState()
 
 
-class ErrorLine(_Line, tag="error"):
+class ErrorLine(_Line, frozen=True, tag="error"):
     """What kept the code from running."""
 
     error: ErrorBody

@@ -35,7 +35,7 @@ class _Answer(msgspec.Struct, frozen=True, kw_only=True):
 # --- requests
 
 
-class WantedLimits(_Request):
+class WantedLimits(_Request, frozen=True):
     """Limits of a session, each at most what the service has; left out: as it has."""
 
     timeout_s: _Seconds | None = None
@@ -50,21 +50,21 @@ class WantedLimits(_Request):
     stderr_bytes: _Count | None = None
 
 
-class Credential(_Request):
+class Credential(_Request, frozen=True):
     """A header that the service adds to the code's requests to a domain. It never reaches the code."""
 
     header: Annotated[str, Meta(min_length=1, max_length=100)]
     value: Annotated[str, Meta(min_length=1, max_length=8192)]
 
 
-class WantedNetwork(_Request):
+class WantedNetwork(_Request, frozen=True):
     """Domains that the code may reach, within what the service allows."""
 
     allow: Annotated[tuple[_Domain, ...], Meta(max_length=TEXTS_MAX)] = ()
     credentials: Annotated[dict[str, Credential], Meta(max_length=100)] = {}
 
 
-class CreateSession(_Request):
+class CreateSession(_Request, frozen=True):
     """A session to open. Its servers and rules are the organisation's."""
 
     environment: _Name | None = None
@@ -75,7 +75,7 @@ class CreateSession(_Request):
     """Names that may be installed, `any` for all that the service allows; null: as the service says."""
 
 
-class RunCode(_Request):
+class RunCode(_Request, frozen=True):
     """Code to run. `id`, chosen by the client, names the execution: sent again, it is not run again."""
 
     code: str
@@ -85,17 +85,17 @@ class RunCode(_Request):
     questions: Annotated[tuple[QuestionKindText, ...], Meta(max_length=3)] = ()
 
 
-class Interrupt(_Request):
+class Interrupt(_Request, frozen=True):
     """`executions`: only if one of these runs; left out: whatever runs."""
 
     executions: Annotated[tuple[Id, ...], Meta(max_length=TEXTS_MAX)] | None = None
 
 
-class InstallPackages(_Request):
+class InstallPackages(_Request, frozen=True):
     packages: Annotated[tuple[Annotated[str, Meta(max_length=1000)], ...], Meta(min_length=1, max_length=100)]
 
 
-class TakeCheckpoint(_Request):
+class TakeCheckpoint(_Request, frozen=True):
     name: str
 
 
@@ -108,14 +108,14 @@ class CheckpointRef(msgspec.Struct, frozen=True, kw_only=True):
     sandbox_id: Annotated[str, Meta(max_length=200)]
 
 
-class Undo(_Request):
+class Undo(_Request, frozen=True):
     """Go back before the last `n` executions, or `to` a checkpoint."""
 
     n: Annotated[int, Meta(ge=-(2**31), le=2**31)] = 1
     to: CheckpointRef | None = None
 
 
-class ChangeNetwork(_Request):
+class ChangeNetwork(_Request, frozen=True):
     """Domains to allow, with a credential for them, and then domains to deny."""
 
     allow: Annotated[tuple[_Domain, ...], Meta(max_length=TEXTS_MAX)] = ()
@@ -123,13 +123,13 @@ class ChangeNetwork(_Request):
     deny: Annotated[tuple[_Domain, ...], Meta(max_length=TEXTS_MAX)] = ()
 
 
-class SearchTools(_Request):
+class SearchTools(_Request, frozen=True):
     queries: Annotated[tuple[Annotated[str, Meta(max_length=10_000)], ...], Meta(min_length=1, max_length=100)]
     server: Annotated[str, Meta(max_length=200)] | None = None
     limit: int = 10
 
 
-class AnswerApproval(_Request):
+class AnswerApproval(_Request, frozen=True):
     """An answer to a call that waits, by somebody else than its caller. A caller may refuse its own."""
 
     approve: bool
@@ -141,7 +141,7 @@ class AnswerApproval(_Request):
     any_arguments: bool = False
 
 
-class AnswerQuestion(_Request):
+class AnswerQuestion(_Request, frozen=True):
     """An answer to a server's question. `content`: of a form that is accepted, or what a model said (`sampled`)."""
 
     how: Literal["accept", "decline", "cancel", "sampled"]
@@ -152,7 +152,7 @@ class AnswerQuestion(_Request):
 # --- answers
 
 
-class ErrorBody(_Answer):
+class ErrorBody(_Answer, frozen=True):
     """What was wrong: see the reference of errors. `code` never changes its meaning."""
 
     code: str
@@ -161,27 +161,27 @@ class ErrorBody(_Answer):
     retryable: bool = False
 
 
-class ErrorAnswer(_Answer):
+class ErrorAnswer(_Answer, frozen=True):
     """The form of every error."""
 
     error: ErrorBody
 
 
-class NetworkState(_Answer):
+class NetworkState(_Answer, frozen=True):
     """What the code may reach now, and why the newest connections were refused."""
 
     allowed: tuple[str, ...]
     refused: tuple[str, ...]
 
 
-class SessionState(_Answer):
+class SessionState(_Answer, frozen=True):
     """What changes of a session."""
 
     checkpoints: tuple[CheckpointRef, ...] | None = None
     network: NetworkState | None = None
 
 
-class UsageState(_Answer):
+class UsageState(_Answer, frozen=True):
     """What a session used so far, over all of its executions."""
 
     executions: int = 0
@@ -191,7 +191,7 @@ class UsageState(_Answer):
     stderr_bytes: int = 0
 
 
-class SessionAnswer(_Answer):
+class SessionAnswer(_Answer, frozen=True):
     """A session that is open."""
 
     id: str
@@ -204,17 +204,17 @@ class SessionAnswer(_Answer):
     usage: UsageState
 
 
-class SessionList(_Answer):
+class SessionList(_Answer, frozen=True):
     sessions: tuple[SessionAnswer, ...]
 
 
-class Package(_Answer):
+class Package(_Answer, frozen=True):
     name: str
     version: str
     sha256: str
 
 
-class Installed(_Answer):
+class Installed(_Answer, frozen=True):
     """What an installation came to."""
 
     new: tuple[Package, ...]
@@ -223,12 +223,12 @@ class Installed(_Answer):
     cached: bool
 
 
-class CheckpointAnswer(_Answer):
+class CheckpointAnswer(_Answer, frozen=True):
     checkpoint: CheckpointRef
     state: SessionState
 
 
-class UndoneCallRef(_Answer):
+class UndoneCallRef(_Answer, frozen=True):
     """A call that stays done."""
 
     tool: str
@@ -236,7 +236,7 @@ class UndoneCallRef(_Answer):
     may_have_changed: bool
 
 
-class UndoneBody(_Answer):
+class UndoneBody(_Answer, frozen=True):
     """What going back came to."""
 
     checkpoint: CheckpointRef
@@ -245,12 +245,12 @@ class UndoneBody(_Answer):
     lost_files: str = ""
 
 
-class UndoAnswer(_Answer):
+class UndoAnswer(_Answer, frozen=True):
     undone: UndoneBody
     state: SessionState
 
 
-class FileEntryBody(_Answer):
+class FileEntryBody(_Answer, frozen=True):
     """One entry of a listing. The code chose its name."""
 
     path: str
@@ -260,12 +260,12 @@ class FileEntryBody(_Answer):
     modified_s: int = 0
 
 
-class FileList(_Answer):
+class FileList(_Answer, frozen=True):
     entries: tuple[FileEntryBody, ...]
     truncated: bool = False
 
 
-class FileWritten(_Answer):
+class FileWritten(_Answer, frozen=True):
     """The digest is the service's, over the bytes that arrived."""
 
     path: str
@@ -273,7 +273,7 @@ class FileWritten(_Answer):
     sha256: str
 
 
-class ToolBody(_Answer):
+class ToolBody(_Answer, frozen=True):
     """One tool. Name and description are its server's own words."""
 
     server: str
@@ -282,17 +282,17 @@ class ToolBody(_Answer):
     description: str = ""
 
 
-class ToolList(_Answer):
+class ToolList(_Answer, frozen=True):
     tools: tuple[ToolBody, ...]
 
 
-class Definition(_Answer):
+class Definition(_Answer, frozen=True):
     """A string for `stub` and `typescript`, an object for `json`."""
 
     definition: str | dict[str, Any]
 
 
-class ApprovalBody(_Answer):
+class ApprovalBody(_Answer, frozen=True):
     """A call that waits for an answer. Texts are redacted and bounded; code, servers and models had a hand in them."""
 
     request_id: str
@@ -307,7 +307,7 @@ class ApprovalBody(_Answer):
     expires_s: float = 0.0
 
 
-class OpenApproval(_Answer):
+class OpenApproval(_Answer, frozen=True):
     """An open question, and who runs the code that waits."""
 
     principal: str
@@ -315,5 +315,5 @@ class OpenApproval(_Answer):
     request: ApprovalBody
 
 
-class ApprovalList(_Answer):
+class ApprovalList(_Answer, frozen=True):
     approvals: tuple[OpenApproval, ...]

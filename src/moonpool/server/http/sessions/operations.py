@@ -25,31 +25,31 @@ class _Query(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """What stands behind the question mark."""
 
 
-class NoQuery(_Query):
+class NoQuery(_Query, frozen=True):
     """Nothing."""
 
 
-class EventsQuery(_Query):
+class EventsQuery(_Query, frozen=True):
     """Lines behind this one."""
 
     after: Annotated[int, Meta(ge=0, le=2**53)] = 0
 
 
-class FilesQuery(_Query):
+class FilesQuery(_Query, frozen=True):
     path: _Path = "."
     recursive: bool = False
 
 
-class RemoveQuery(_Query):
+class RemoveQuery(_Query, frozen=True):
     path: _Path
     recursive: bool = False
 
 
-class ReadQuery(_Query):
+class ReadQuery(_Query, frozen=True):
     path: _Path
 
 
-class WriteQuery(_Query):
+class WriteQuery(_Query, frozen=True):
     """`mode`: rights of the file, as a decimal number."""
 
     path: _Path
@@ -57,11 +57,11 @@ class WriteQuery(_Query):
     mode: Annotated[int, Meta(ge=0, le=0o777)] = 0o644
 
 
-class ToolsQuery(_Query):
+class ToolsQuery(_Query, frozen=True):
     server: Annotated[str, Meta(max_length=200)] | None = None
 
 
-class DefinitionQuery(_Query):
+class DefinitionQuery(_Query, frozen=True):
     path: Annotated[str, Meta(max_length=1000)]
     form: Literal["stub", "typescript", "json"] = "stub"
 
