@@ -72,6 +72,15 @@ class SessionHandle:
             self._calls.add(call)
             return call
 
+    def call_here(self, work: Callable[[HostedSession], Coroutine[Any, Any, _T]]) -> Call[_T]:
+        """`call`, for what only sessions of this machine have."""
+
+        def of_this_machine(hosted: SessionHost) -> Coroutine[Any, Any, _T]:
+            assert isinstance(hosted, HostedSession)
+            return work(hosted)
+
+        return self.call(of_this_machine)
+
     @property
     def is_closed(self) -> bool:
         """Whether it was closed, for good."""

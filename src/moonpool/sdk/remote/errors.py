@@ -14,7 +14,7 @@ from moonpool.network.rules import NetworkRuleError
 from moonpool.server.http.sessions.errors import SelfApprovalError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from moonpool.server.http.sessions.messages import ErrorBody
 
@@ -40,7 +40,7 @@ def _with_subclasses(kind: type[_E]) -> Iterator[type[_E]]:
         yield from _with_subclasses(special)
 
 
-_KINDS: Final[dict[str, type[MoonpoolError]]] = {
+_KINDS: Final[Mapping[str, type[MoonpoolError]]] = {
     kind.code: kind
     for root in (FileTransferError, PackageError)
     for kind in _with_subclasses(root)

@@ -51,7 +51,8 @@ class RunningCode:
         self.is_over = False  # its last line is there
         self._kept: deque[tuple[int, bytes]] = deque()
         self._kept_bytes = self._unread_bytes = 0
-        self._seq = self._taken = 0  # of the newest line, and of the newest that a reader took
+        self._seq: int = 0  # of the newest line
+        self._taken: int = 0  # of the newest that a reader took
         self._changed = asyncio.Event()
         self._taken_some = asyncio.Event()
         self._texts = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")}
