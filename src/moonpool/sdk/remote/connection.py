@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import httpx2
@@ -22,7 +22,7 @@ from moonpool.sdk.remote.errors import ServiceError, error_of, unreachable
 from moonpool.server.http.sessions.messages import ErrorAnswer, ErrorBody
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable
+    from collections.abc import AsyncGenerator, AsyncIterable, Generator
 
     from moonpool.core.errors import MoonpoolError
     from moonpool.sdk.remote.address import ServiceAddress
@@ -127,19 +127,22 @@ class Connection:
         headers = {"authorization": f"Bearer {key}"}
         if "content" in request:
             headers["content-type"] = kind
-        try:
+        with translated():
             async with self._client.stream(method, path, headers=headers, **request) as response:
                 if response.status_code // 100 != 2:
                     raise _told(response.status_code, await _whole(response))
                 yield response
-        except httpx2.TimeoutException:
-            raise unreachable("it did not answer in time") from None
-        except (httpx2.HTTPError, httpx2.StreamError, OSError) as error:
-            raise unreachable(_why(error)) from None
-        except RuntimeError:  # as httpx2 says it when the connection is used behind its end
-            if self._client.is_closed:
-                raise unreachable("this session is closed") from None
-            raise
+
+
+@contextmanager
+def translated() -> Generator[None]:
+    """Have what breaks in the block raised as ServiceError."""
+    try:
+        yield
+    except httpx2.TimeoutException:
+        raise unreachable("it did not answer in time") from None
+    except (httpx2.HTTPError, httpx2.StreamError, OSError) as error:
+        raise unreachable(_why(error)) from None
 
 
 def _tls(url: str) -> ssl.SSLContext:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from moonpool.sdk.remote.connection import READ_S
+from moonpool.sdk.remote.connection import READ_S, translated
 from moonpool.sdk.remote.errors import ServiceError
 from moonpool.server.http.sessions.lines import LINE_BYTES_MAX, AliveLine, ErrorLine, Line, ResultLine
 
@@ -80,7 +80,8 @@ class ExecutionLines:
         if self._pieces is None:
             await self._open()
         assert self._pieces is not None
-        piece = await anext(self._pieces, None)
+        with translated():
+            piece = await anext(self._pieces, None)
         if piece is None:
             raise ServiceError("the service broke off what it told of an execution")
         self._rest += piece
