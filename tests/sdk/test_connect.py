@@ -88,7 +88,7 @@ async def test_a_stream_that_is_cut_is_taken_up_where_it_broke(served: ServiceTh
         moonpool.connect(url, ours.key) as service,
         service.session() as s,
     ):
-        code = "import time\nfor n in range(30):\n    print(n, flush=True)\n    time.sleep(0.01)\n'done'"
+        code = "import time\nfor n in range(30):\n    print(f'n{n}', flush=True)\n    time.sleep(0.01)\n'done'"
         said, cuts = "", 0
         with anyio.fail_after(60):
             async for event in s.stream(code):
@@ -103,8 +103,8 @@ async def test_a_stream_that_is_cut_is_taken_up_where_it_broke(served: ServiceTh
                         assert event.stdout == said
                     case _:
                         pytest.fail(str(event))
-        assert said == "".join(f"{n}\n" for n in range(30))
-        assert wire.connections > cuts
+        assert said == "".join(f"n{n}\n" for n in range(30))
+        assert wire.connections > 1
 
 
 async def test_code_runs_once_where_the_answer_to_it_is_lost(served: ServiceThread) -> None:
