@@ -303,8 +303,11 @@ _REMOVED = {
 }
 _PERSONAL_KINDS = ("email", "phone", "card", "iban")
 _NOT_SETTINGS = frozenset(
-    {"MOONPOOL_DEBUG", "MOONPOOL_REQUIRE_BACKENDS", "MOONPOOL_REQUIRE_LIMITS", "MOONPOOL_SECRETS_KEY"}
-)
+    {
+        "MOONPOOL_DEBUG", "MOONPOOL_REQUIRE_BACKENDS", "MOONPOOL_REQUIRE_LIMITS", "MOONPOOL_REQUIRE_POSTGRES",
+        "MOONPOOL_SECRETS_KEY",
+    }
+)  # fmt: skip
 """`MOONPOOL_DEBUG=1` shows our tracebacks (it changes nothing else); `MOONPOOL_SECRETS_KEY` is read by
 `store.secret_key` alone; the others are of the test suite.
 """

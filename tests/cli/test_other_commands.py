@@ -22,7 +22,8 @@ from moonpool.core.audit import GENESIS, AuditRow, chain_hash, record_bytes
 from moonpool.core.json import canonical_json
 from moonpool.features.receipts.model import State, receipt_body, signed_bytes
 from moonpool.features.receipts.signing_keys import SigningKeys
-from moonpool.store.journal_file import Entry, JournalFile
+from moonpool.store.journal_entries import Entry
+from moonpool.store.journal_file import JournalFile
 from moonpool.store.paths import journal_path
 from moonpool.store.process_marks import own_mark
 from store.audit_records import start

@@ -19,7 +19,8 @@ from moonpool.features.usage.statistics import FollowedJournal
 from moonpool.server.http.exposition import Exposed, PoolGauges, prometheus_text
 from moonpool.server.mcp.context_usage import own_tools_text
 from moonpool.server.mcp.definitions import TOOLS
-from moonpool.store.journal_file import Entry, JournalFile
+from moonpool.store.journal_entries import Entry
+from moonpool.store.journal_file import JournalFile
 from waiting import until
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from moonpool.core.json import digest_json
 from moonpool.features.receipts.model import ReceiptError, signed_bytes
 from moonpool.features.receipts.service import Verdict, execution_states, make_receipt, verify_receipt
 from moonpool.features.receipts.signing_keys import SigningKeys
-from moonpool.store.journal_file import Entry, JournalFile
+from moonpool.store.journal_entries import Entry
+from moonpool.store.journal_file import JournalFile
 from moonpool.store.journal_reading import read_rows
 from moonpool.store.process_marks import own_mark
 from store.audit_records import asked, intent, outcome, start
