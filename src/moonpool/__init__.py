@@ -35,7 +35,7 @@ if TYPE_CHECKING:
         ToolCallStarted,
     )
     from moonpool.sdk.options import Limits, Network
-    from moonpool.sdk.remote.errors import ServiceError
+    from moonpool.sdk.remote.errors import ServiceError, ServiceUnavailableError
     from moonpool.sdk.results import Display, ExecutionFailedError, File, Result, Usage
     from moonpool.sdk.service import Service, connect
     from moonpool.sdk.session import Event, Files, NetworkAccess, Session, Stream, Tools, run, session
@@ -77,6 +77,7 @@ _HOMES = {
     "ServerQuestion": "sdk.events",
     "Service": "sdk.service",
     "ServiceError": "sdk.remote.errors",
+    "ServiceUnavailableError": "sdk.remote.errors",
     "Session": "sdk.session",
     "Stream": "sdk.session",
     "Tool": "sdk.tool_search",
@@ -126,6 +127,7 @@ __all__ = [
     "ServerQuestion",
     "Service",
     "ServiceError",
+    "ServiceUnavailableError",
     "Session",
     "Stream",
     "Tool",

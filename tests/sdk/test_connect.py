@@ -129,7 +129,10 @@ async def test_a_service_that_cannot_be_reached_is_one_error_soon(
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         async with moonpool.connect(f"http://127.0.0.1:{unused.getsockname()[1]}", KEY) as service:
-            with anyio.fail_after(30), pytest.raises(moonpool.ServiceError, match="cannot be reached") as raised:
+            with (
+                anyio.fail_after(30),
+                pytest.raises(moonpool.ServiceUnavailableError, match="cannot be reached") as raised,
+            ):
                 await service.run("1")
             assert (raised.value.code, raised.value.retryable) == ("service_unreachable", True)
     async with served.organisation() as ours, wire_to(served) as (wire, url):

@@ -204,7 +204,7 @@ async def test_hostile_bodies_are_one_clear_error_each(served: ServiceThread) ->
         for path in (f"sessions/{session}/files?path=a&path=b", f"sessions/{session}/files?nobody=1", "sessions?x=1"):
             assert (await http.get(path)).status_code == 400
         assert (await http.get("nowhere")).json()["error"]["code"] == "path_unknown"
-        assert (await http.patch("sessions")).json()["error"]["code"] == "method_unknown"
+        assert (await http.patch("sessions")).json()["error"]["code"] == "path_unknown"
         for code, timeout in ((" ", None), ("1", -1), ("1", 10**9)):
             answer = await http.post(f"sessions/{session}/executions", json={"code": code, "timeout": timeout})
             assert (answer.status_code, answer.json()["error"]["code"]) == (400, "input_invalid")

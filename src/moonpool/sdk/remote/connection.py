@@ -18,7 +18,7 @@ import httpx2
 import msgspec
 
 from moonpool.core.version import VERSION
-from moonpool.sdk.remote.errors import ServiceError, error_of, unreachable
+from moonpool.sdk.remote.errors import ServiceAnswerError, ServiceUnavailableError, error_of, unreachable
 from moonpool.server.http.sessions.messages import ErrorAnswer, ErrorBody
 
 if TYPE_CHECKING:
@@ -76,8 +76,8 @@ class Connection:
         for attempt in range(TRIES):
             try:
                 return await self._ask("GET", path, answer, params=query)
-            except ServiceError as error:
-                if error.code != ServiceError.code or attempt == TRIES - 1:
+            except ServiceUnavailableError:
+                if attempt == TRIES - 1:
                     raise
                 await asyncio.sleep(_WAIT_S * 2**attempt)
         raise AssertionError("the last try returns or raises")
@@ -173,11 +173,9 @@ def _told(status: int, data: bytes) -> MoonpoolError:
     return _no_service(status)
 
 
-def _no_service(status: int | None = None) -> ServiceError:
+def _no_service(status: int | None = None) -> ServiceAnswerError:
     what = "something else" if status is None else f"with status {status}, and not as one"
-    error = ServiceError(f"this is no service of Moonpool, or a newer one: it answers {what}; check the address")
-    error.code = "service_answer_invalid"
-    return error
+    return ServiceAnswerError(f"this is no service of Moonpool, or a newer one: it answers {what}; check the address")
 
 
 def _why(error: Exception) -> str:

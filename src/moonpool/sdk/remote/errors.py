@@ -24,14 +24,25 @@ _MESSAGE_CHARS_MAX: Final = 10_000
 
 
 class ServiceError(MoonpoolError):
-    """A service cannot be reached, refused the credential, knows no such session any more, or failed.
+    """A service refused a request, or failed at it. `code` and message are what the service says."""
 
-    `code` says which, as the service does; without an answer of it, `service_unreachable`.
-    """
+    code = "service_refused"
+    fault = Fault.CALLER
+
+
+class ServiceUnavailableError(ServiceError):
+    """A service cannot be reached, or not now; the same may succeed later. Where it answers, `code` is its own."""
 
     code = "service_unreachable"
     fault = Fault.HOST
     retryable = True
+
+
+class ServiceAnswerError(ServiceError):
+    """What answers at the address is no service, or a newer one: its answer cannot be read."""
+
+    code = "service_answer_invalid"
+    fault = Fault.HOST
 
 
 def _with_subclasses(kind: type[_E]) -> Iterator[type[_E]]:
@@ -62,7 +73,7 @@ _KINDS: Final[Mapping[str, type[MoonpoolError]]] = {
 def error_of(body: ErrorBody) -> MoonpoolError:
     """The error that the service tells."""
     message = body.message[:_MESSAGE_CHARS_MAX]
-    kind = _KINDS.get(body.code, ServiceError)
+    kind = _KINDS.get(body.code, ServiceUnavailableError if body.retryable else ServiceError)
     error = kind.__new__(kind, message)  # their own parameters differ
     Exception.__init__(error, message)
     if isinstance(error, PackageError):
@@ -72,6 +83,6 @@ def error_of(body: ErrorBody) -> MoonpoolError:
     return error
 
 
-def unreachable(why: str) -> ServiceError:
+def unreachable(why: str) -> ServiceUnavailableError:
     """No answer."""
-    return ServiceError(f"the service cannot be reached: {why}; check the address, and whether it runs")
+    return ServiceUnavailableError(f"the service cannot be reached: {why}; check the address, and whether it runs")

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from moonpool.core.errors import MoonpoolError
 from moonpool.sdk.remote.connection import READ_S, translated
-from moonpool.sdk.remote.errors import ServiceError
+from moonpool.sdk.remote.errors import ServiceAnswerError, ServiceUnavailableError
 from moonpool.server.http.sessions.lines import LINE_BYTES_MAX, AliveLine, ErrorLine, Line, ResultLine
 
 if TYPE_CHECKING:
@@ -25,7 +26,6 @@ AWAY_S: Final = 60.0
 """How long the service may be away before an execution is given up."""
 _WAIT_S: Final = 0.1
 _WAIT_S_MAX: Final = 3.0
-_PASSING: Final = frozenset({ServiceError.code, "service_closing", "too_many_sessions"})
 _decoder: Final = msgspec.json.Decoder(Line)
 
 
@@ -59,14 +59,18 @@ class ExecutionLines:
                 if lines := await self._read():
                     return lines
                 away_at, wait = loop.time() + AWAY_S, _WAIT_S
-            except ServiceError as error:
+            except ServiceUnavailableError:
                 await self._drop()
-                if error.code not in _PASSING or loop.time() + wait > away_at:
+                if loop.time() + wait > away_at:
                     self.is_over = True
                     raise
                 await asyncio.sleep(wait)
                 wait = min(2 * wait, _WAIT_S_MAX)
-            except BaseException:
+            except MoonpoolError:
+                await self._drop()
+                self.is_over = True
+                raise
+            except BaseException:  # cancelled: it can be read on
                 await self._drop()
                 raise
         return []
@@ -83,7 +87,7 @@ class ExecutionLines:
         with translated():
             piece = await anext(self._pieces, None)
         if piece is None:
-            raise ServiceError("the service broke off what it told of an execution")
+            raise ServiceUnavailableError("the service broke off what it told of an execution")
         self._rest += piece
         if len(self._rest) > LINE_BYTES_MAX:
             self.is_over = True
@@ -133,7 +137,5 @@ class ExecutionLines:
                 pass
 
 
-def _unreadable(what: str) -> ServiceError:
-    error = ServiceError(f"the service tells {what}; it is newer than this Moonpool, or none")
-    error.code = "service_answer_invalid"
-    return error
+def _unreadable(what: str) -> ServiceAnswerError:
+    return ServiceAnswerError(f"the service tells {what}; it is newer than this Moonpool, or none")

@@ -10,8 +10,8 @@ from starlette.routing import Route
 
 from moonpool.core.errors import InputError
 from moonpool.server.http.sessions.bodies import error_answer, json_answer
+from moonpool.server.http.sessions.errors import UnknownPathError
 from moonpool.server.http.sessions.file_routes import FileRoutes
-from moonpool.server.http.sessions.messages import ErrorAnswer, ErrorBody
 from moonpool.server.http.sessions.openapi import document
 from moonpool.server.http.sessions.operations import NoQuery
 from moonpool.server.http.sessions.routes import SessionRoutes
@@ -68,8 +68,4 @@ async def _refused(request: Request, refused: Exception) -> Response:
     """A path or method that is not there."""
     del request
     assert isinstance(refused, HTTPException)
-    code, message = ("path_unknown", "there is nothing at this path; see /v1/openapi.json")
-    if refused.status_code == 405:
-        code, message = ("method_unknown", "this path has no such method; see /v1/openapi.json")
-    body = ErrorBody(code=code, message=message, fault="caller")
-    return json_answer(ErrorAnswer(error=body), refused.status_code, refused.headers)
+    return error_answer(UnknownPathError(), refused.status_code, refused.headers)

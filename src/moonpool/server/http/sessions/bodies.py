@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 from starlette.responses import Response
@@ -79,9 +79,9 @@ def json_answer(answer: object, status: int = 200, headers: Mapping[str, str] | 
     )
 
 
-def error_answer(error: Exception) -> Response:
-    """The one form of every error."""
+def error_answer(error: Exception, status: int | None = None, headers: Mapping[str, str] | None = None) -> Response:
+    """The one form of every error; `status` where it is not the error's own."""
     body = error_body(error)
-    status = status_of(body)
-    headers: dict[str, Any] = {"retry-after": str(RETRY_AFTER_S)} if status in {429, 503} else {}
-    return json_answer(ErrorAnswer(error=body), status, headers)
+    status = status or status_of(body)
+    retry = {"retry-after": str(RETRY_AFTER_S)} if status in {429, 503} else {}
+    return json_answer(ErrorAnswer(error=body), status, {**(headers or {}), **retry})

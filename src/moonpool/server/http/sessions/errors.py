@@ -73,10 +73,41 @@ class ServiceClosingError(MoonpoolError):
         super().__init__("the service is shutting down; try again when it is back")
 
 
+class UnknownPathError(MoonpoolError):
+    """There is nothing at this path, or not with this method."""
+
+    code = "path_unknown"
+    fault = Fault.CALLER
+
+    def __init__(self) -> None:
+        super().__init__("there is nothing at this path with this method; see /v1/openapi.json")
+
+
+class ExecutionCancelledError(MoonpoolError):
+    """An execution was ended before its turn came. Nothing of it was run."""
+
+    code = "execution_cancelled"
+    fault = Fault.CALLER
+
+    def __init__(self) -> None:
+        super().__init__("the execution was ended before its turn came")
+
+
+class ServiceFailedError(MoonpoolError):
+    """A bug of Moonpool in a request. The service's log has it."""
+
+    code = "service_failed"
+    fault = Fault.HOST
+
+    def __init__(self) -> None:
+        super().__init__("the service failed at this; its log says why")
+
+
 _STATUS: Final[dict[str, int]] = {
     "authentication_failed": 401,
     "scope_missing": 403,
     "self_approval": 403,
+    "path_unknown": 404,
     "session_unknown": 404,
     "file_missing": 404,
     "not_in_catalog": 404,
@@ -89,7 +120,7 @@ _STATUS: Final[dict[str, int]] = {
     "too_many_sessions": 429,
 }
 _BY_FAULT: Final = {Fault.CALLER: 400, Fault.GUEST: 409, Fault.UPSTREAM: 502, Fault.HOST: 500}
-_TOLD: Final = frozenset({"busy", "pool_closed", "service_closing", "session_lost"})
+_TOLD: Final = frozenset({"busy", "pool_closed", "service_closing", "service_failed"})
 """Errors of the host whose words are for callers."""
 RETRY_AFTER_S: Final = 1
 
@@ -98,7 +129,7 @@ def error_body(error: Exception) -> ErrorBody:
     """What a caller is told."""
     if not isinstance(error, MoonpoolError):
         _log.error("a bug of Moonpool in a request about a session", exc_info=error)
-        return ErrorBody(code="internal_error", message="the service failed at this; its log says why", fault="host")
+        error = ServiceFailedError()
     message = str(error)
     if isinstance(error, PackageError):
         message = error.for_guest if error.fault is Fault.HOST else message

@@ -22,7 +22,7 @@ from moonpool.engine.server_request_events import ServerQuestion
 from moonpool.features.approvals.events import ApprovalQuestion
 from moonpool.sandboxes.shielding import finish
 from moonpool.server.http.sessions import lines, told
-from moonpool.server.http.sessions.errors import error_body
+from moonpool.server.http.sessions.errors import ExecutionCancelledError, error_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Collection
@@ -104,7 +104,7 @@ class RunningCode:
         approver: EventApprover,
         asks: Collection[QuestionKind],
     ) -> None:
-        failure: Exception | None = None
+        failure: Exception = ExecutionCancelledError()  # where it waits for its turn, and nobody wants it any more
         try:
             async with run_events(execute, request, approver, asks=asks) as self._events:
                 while events := await self._events.several(_EVENTS_MAX):
@@ -112,15 +112,14 @@ class RunningCode:
                         self._take(event)
                     await self._room()
         except asyncio.CancelledError:
-            failure = None  # it waited for its turn, and nobody wants it any more
+            pass
         except Exception as error:  # noqa: BLE001  whatever it is, the stream has a last line
             failure = error
         finally:
             for watch in self._watching:
                 watch.cancel()
             if not self.is_over:
-                ended = told.CANCELLED if failure is None else error_body(failure)
-                self._tell(lines.ErrorLine(seq=self._next(), error=ended))
+                self._tell(lines.ErrorLine(seq=self._next(), error=error_body(failure)))
                 self._be_over()
 
     async def _room(self) -> None:

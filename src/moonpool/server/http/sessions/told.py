@@ -19,9 +19,6 @@ if TYPE_CHECKING:
     from moonpool.features.approvals.model import ApprovalRequest
 
 RICHEST_FIRST: Final = ("text/html", "image/svg+xml", "text/markdown", "text/latex", "application/json")
-CANCELLED: Final = messages.ErrorBody(
-    code="execution_cancelled", message="the execution was ended before its turn came", fault="caller"
-)
 
 
 def new_id() -> str:
