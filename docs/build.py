@@ -39,7 +39,8 @@ _GROUPS = {
     "Checkpoints": ("Checkpoint", "Undone", "UndoneCall", "CheckpointError"),
     "Errors": (
         "MoonpoolError", "InputError", "ConfigError", "HostUnfitError", "ExecutionFailedError", "ApprovalAnswerError",
-        "FileTransferError", "LocalFileError", "NetworkRuleError", "FolderError", "ServiceError", "ServiceUnavailableError",
+        "FileTransferError", "LocalFileError", "NetworkRuleError", "FolderError",
+        "ServiceError", "ServiceUnavailableError",
     ),
 }  # fmt: skip
 _ALIASES = {

@@ -16,7 +16,7 @@ import uvicorn
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from moonpool.bootstrap.session_tenants import TenantOfSessions
+from moonpool.bootstrap.session_tenants import TenantsOfSessions
 from moonpool.sdk.engines import tenant_for
 from moonpool.sdk.options import SessionOptions
 from moonpool.server.http.callers import AuthenticationError, HttpCaller
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
 
     from starlette.requests import Request
 
+    from moonpool.bootstrap import Tenant
+    from moonpool.features.approvals.events import EventApprover
+    from moonpool.sdk.engines import OpenTenant
+
 _NUMBERS = count(1)
 
 
@@ -40,16 +44,7 @@ class Organisation:
     other_key: str  # of another principal, with all scopes
     person: str  # an OIDC login
     powerless: str  # without a scope
-
-
-class Tenants:
-    """The organisations that are open, by id."""
-
-    def __init__(self) -> None:
-        self.open: dict[str, TenantOfSessions] = {}
-
-    async def tenant(self, organisation: str, /) -> TenantOfSessions:
-        return self.open[organisation]
+    direct: str  # with all scopes, of a profile that runs no code
 
 
 class ServiceThread:
@@ -58,7 +53,8 @@ class ServiceThread:
     def __init__(self, bounds: SessionBounds | None = None) -> None:
         self._bounds = bounds or SessionBounds()
         self.callers: dict[str, HttpCaller] = {}
-        self.tenants = Tenants()
+        self._open: dict[str, OpenTenant] = {}
+        self._tenants = TenantsOfSessions(self._opened)
         self.seen: list[str] = []  # request lines and headers, as an access log would have them
         self._loop = asyncio.new_event_loop()
         self._stop = asyncio.Event()
@@ -104,11 +100,17 @@ class ServiceThread:
     async def _organisation(self, options: SessionOptions, opened: Future[Organisation], over: asyncio.Event) -> Any:
         name = f"org-{next(_NUMBERS)}"
         async with tenant_for(options) as tenant:
-            self.tenants.open[name] = TenantOfSessions(tenant.tenant, tenant.events)
-            keys = Organisation(*(f"sk-test-{os.urandom(8).hex()}" for _ in range(4)))
+            self._open[name] = tenant
+            keys = Organisation(*(f"sk-test-{os.urandom(8).hex()}" for _ in range(5)))
             every = frozenset({"execute", "files", "approve", "admin"})
             for number, (key, scopes) in enumerate(
-                ((keys.key, every), (keys.other_key, every), (keys.person, every), (keys.powerless, frozenset()))
+                (
+                    (keys.key, every),
+                    (keys.other_key, every),
+                    (keys.person, every),
+                    (keys.powerless, frozenset()),
+                    (keys.direct, every),
+                )
             ):
                 is_person = key == keys.person
                 self.callers[key] = HttpCaller(
@@ -116,10 +118,15 @@ class ServiceThread:
                     principal=f"user:https://issuer#{number}" if is_person else f"key:{name}-{number}",
                     scopes=scopes,  # pyright: ignore[reportArgumentType]
                     is_person=is_person,
+                    profile="direct" if key == keys.direct else None,
                 )
             opened.set_result(keys)
             await over.wait()
-            await self.tenants.open.pop(name).close()
+            del self._open[name]
+
+    def paths(self, part: str) -> int:
+        """How many requests had this part in their addresses since `seen` was emptied."""
+        return sum(part in request for request in self.seen)
 
     def keep_open(self) -> Callable[[], None]:
         """Keep an organisation without servers open, and with it the engine, until what this returns is called."""
@@ -133,6 +140,10 @@ class ServiceThread:
             life.result(60)
 
         return end
+
+    async def _opened(self, organisation: str) -> tuple[Tenant, EventApprover]:
+        opened = self._open[organisation]
+        return opened.tenant, opened.events
 
     def _caller(self, request: Request) -> HttpCaller:
         self.seen.append(f"{request.method} {request.url}")
@@ -155,7 +166,7 @@ class ServiceThread:
 
     async def _live(self) -> None:
         async with AsyncExitStack() as stack:
-            self.registry = SessionRegistry(self.tenants, self._bounds)
+            self.registry = SessionRegistry(self._tenants, self._bounds)
             listening = socket.socket()
             listening.bind(("127.0.0.1", 0))
             listening.listen(128)  # who connects before it serves waits
@@ -169,5 +180,6 @@ class ServiceThread:
             stack.callback(listening.close)
             await self._stop.wait()
             await self.registry.close_all()
+            await self._tenants.close()
             self.server.should_exit = True
             await serving

@@ -14,6 +14,7 @@ import pytest
 import moonpool
 from apps import fixture_server
 from sdk.service import ServiceThread
+from waiting import until
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -266,14 +267,13 @@ async def test_closing_ends_what_runs_waits_and_is_asked(served: ServiceThread) 
     ):
         s = service.session(checkpoints=True)
         await s.start()
+        served.seen.clear()
         running = asyncio.ensure_future(s.run("import time; time.sleep(600)"))
         waiting = [asyncio.ensure_future(one) for one in (s.run("1"), s.undo(), s.files.read("f"))]
         stream = s.stream("1")
         reading = asyncio.ensure_future(anext(stream))
         async with asyncio.timeout(60):
-            while not served.tenants.open or not running:  # noqa: ASYNC110
-                await asyncio.sleep(0)
-            await asyncio.sleep(0)
+            await until(lambda: served.paths("/executions") >= 3 and served.paths("/undo") and served.paths("/files"))
             await s.close()
             ended = await asyncio.gather(running, *waiting, reading, return_exceptions=True)
         for outcome in ended:

@@ -211,6 +211,9 @@ async def test_hostile_bodies_are_one_clear_error_each(served: ServiceThread) ->
         assert (await lines(http, session, "6 * 7"))[-1]["envelope"]["result"]["data"] == 42
         async with client(served, ours.powerless) as without:
             assert (await without.post("sessions", json={})).json()["error"]["code"] == "scope_missing"
+        async with client(served, ours.direct) as other_profile:
+            refused = await other_profile.post("sessions", json={})
+            assert (refused.status_code, refused.json()["error"]["code"]) == (403, "profile_forbids")
         async with client(served, "sk-wrong-key") as nobody:
             assert (await nobody.get("sessions")).status_code == 401
 

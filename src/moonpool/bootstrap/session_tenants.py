@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Final
@@ -19,6 +20,8 @@ from moonpool.engine.packages.specifiers import AllowedPackages
 from moonpool.environments.resolve import is_built, resolve_environment
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from moonpool.bootstrap.tenant import Tenant
     from moonpool.engine.runtime import Runtime
     from moonpool.features.approvals.events import EventApprover
@@ -88,6 +91,28 @@ class TenantOfSessions:
         environment = await resolve_environment(name, root=root, uid=uid)
         found = await find_runtimes(engine.data, engine.environ)
         return self._images.setdefault(name, image_spec(environment, root, found))
+
+
+class TenantsOfSessions:
+    """The tenants of a service, by organisation. Close it before them, and after all sessions."""
+
+    def __init__(self, opened: Callable[[str], Awaitable[tuple[Tenant, EventApprover]]]) -> None:
+        """`opened` gives the tenant of an organisation, opened if need be, and the approver that it was opened with."""
+        self._opened = opened
+        self._tenants: dict[str, tuple[Tenant, TenantOfSessions]] = {}
+
+    async def tenant(self, organisation: str, /) -> TenantOfSessions:
+        """See `SessionTenants`. Raises what opening it raises."""
+        tenant, events = await self._opened(organisation)
+        known = self._tenants.get(organisation)
+        if known is None or known[0] is not tenant:  # it was closed, and opened again
+            known = self._tenants[organisation] = tenant, TenantOfSessions(tenant, events)
+        return known[1]
+
+    async def close(self) -> None:
+        """Stop what they do."""
+        tenants, self._tenants = self._tenants, {}
+        await asyncio.gather(*(of_sessions.close() for _, of_sessions in tenants.values()))
 
 
 def narrowed(settings: Settings, wanted: CreateSession) -> Settings:

@@ -11,14 +11,16 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import httpx2
 import msgspec
 
+from moonpool.core.errors import InputError
 from moonpool.core.version import VERSION
 from moonpool.sdk.remote.errors import ServiceAnswerError, ServiceUnavailableError, error_of, unreachable
+from moonpool.sdk.runtime_thread import CLOSED
 from moonpool.server.http.sessions.messages import ErrorAnswer, ErrorBody
 
 if TYPE_CHECKING:
@@ -34,8 +36,9 @@ READ_S: Final = 60.0
 ORDER_S: Final = 3900.0
 """How long an order may take that waits for its turn, as an undo does while code runs."""
 TRIES: Final = 3
-ANSWER_BYTES_MAX: Final = 16 * 1024**2
+ANSWER_BYTES_MAX: Final = 64 * 1024**2
 _WAIT_S: Final = 0.2
+_LAST_S: Final = 5.0  # for what is under way when all is closed
 _KEEPALIVE: Final = [
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
     (socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 15),
@@ -52,6 +55,10 @@ class Connection:
 
     def __init__(self, address: ServiceAddress) -> None:
         self._address = address
+        self._under_way = 0
+        self._is_idle = asyncio.Event()
+        self._is_idle.set()
+        self._is_closed = False
         transport = httpx2.AsyncHTTPTransport(
             verify=_tls(address.url),
             trust_env=False,
@@ -68,7 +75,11 @@ class Connection:
         )
 
     async def close(self) -> None:
-        """Idempotent."""
+        """Let what is under way come to its end for a moment, then end it. Nothing is asked any more. Idempotent."""
+        self._is_closed = True
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_LAST_S):
+                await self._is_idle.wait()
         await self._client.aclose()
 
     async def get(self, path: str, answer: type[_T], query: dict[str, Any]) -> _T:
@@ -127,11 +138,24 @@ class Connection:
         headers = {"authorization": f"Bearer {key}"}
         if "content" in request:
             headers["content-type"] = kind
-        with translated():
+        if self._is_closed:
+            raise InputError(CLOSED)
+        with translated(), self._counted():
             async with self._client.stream(method, path, headers=headers, **request) as response:
                 if response.status_code // 100 != 2:
                     raise _told(response.status_code, await _whole(response))
                 yield response
+
+    @contextmanager
+    def _counted(self) -> Generator[None]:
+        self._under_way += 1
+        self._is_idle.clear()
+        try:
+            yield
+        finally:
+            self._under_way -= 1
+            if not self._under_way:
+                self._is_idle.set()
 
 
 @contextmanager

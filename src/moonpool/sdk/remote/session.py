@@ -165,7 +165,7 @@ class RemoteSession:
         try:
             return await call
         except MoonpoolError as error:
-            if self._closed and error.code in {"session_unknown", "service_unreachable"}:
+            if self._closed and error.code == "session_unknown":
                 raise InputError(CLOSED) from None
             raise
         except asyncio.CancelledError:

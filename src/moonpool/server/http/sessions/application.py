@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -10,7 +10,7 @@ from starlette.routing import Route
 
 from moonpool.core.errors import InputError
 from moonpool.server.http.sessions.bodies import error_answer, json_answer
-from moonpool.server.http.sessions.errors import UnknownPathError
+from moonpool.server.http.sessions.errors import ProfileForbidsError, UnknownPathError
 from moonpool.server.http.sessions.file_routes import FileRoutes
 from moonpool.server.http.sessions.openapi import document
 from moonpool.server.http.sessions.operations import NoQuery
@@ -28,31 +28,45 @@ if TYPE_CHECKING:
 
     CallerOf = Callable[[Request], HttpCaller]
 
+_PROFILES: Final = frozenset({None, "code"})
+"""SECURITY: a credential that is good for one profile of MCP only runs code here if it may there."""
+
 
 def sessions_application(registry: SessionRegistry, caller_of: CallerOf) -> Starlette:
     """To be mounted at `/v1`, behind whatever authenticates: `caller_of` gives the caller of a request.
 
-    The OpenAPI document is public.
+    SECURITY: it trusts `caller_of` for all but `/openapi.json`, which is public (`openapi_route`, where what stands
+    before this lets nobody pass without a credential).
     """
-    offered = (*SessionRoutes(registry).operations(), *FileRoutes(registry).operations())
-    described = document(offered)
+    routes = [
+        Route(one.path, _endpoint(one, caller_of), methods=[one.method], name=one.name) for one in _offered(registry)
+    ]
+    return Starlette(
+        routes=[*routes, openapi_route(registry, "/openapi.json")], exception_handlers={HTTPException: _refused}
+    )
+
+
+def openapi_route(registry: SessionRegistry, path: str = "/v1/openapi.json") -> Route:
+    """What describes the others, for everybody."""
+    described = document(_offered(registry))
 
     async def openapi(request: Request) -> Response:
         del request
         return json_answer(described)
 
-    routes = [
-        Route(one.path, _endpoint(one, caller_of), methods=[one.method], name=one.name, include_in_schema=False)
-        for one in offered
-    ]
-    routes.append(Route("/openapi.json", openapi, methods=["GET"]))
-    return Starlette(routes=routes, exception_handlers={HTTPException: _refused})
+    return Route(path, openapi, methods=["GET"])
+
+
+def _offered(registry: SessionRegistry) -> tuple[Operation, ...]:
+    return (*SessionRoutes(registry).operations(), *FileRoutes(registry).operations())
 
 
 def _endpoint(operation: Operation, caller_of: CallerOf) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         try:
             caller = caller_of(request)
+            if caller.profile not in _PROFILES:
+                raise ProfileForbidsError(caller.profile or "")
             if operation.scope is not None:
                 caller.require(operation.scope)
             if operation.query is NoQuery and request.url.query:

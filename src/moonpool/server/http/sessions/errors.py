@@ -83,6 +83,16 @@ class UnknownPathError(MoonpoolError):
         super().__init__("there is nothing at this path with this method; see /v1/openapi.json")
 
 
+class ProfileForbidsError(MoonpoolError):
+    """The credential is good for one profile of MCP only. Nothing was done."""
+
+    code = "profile_forbids"
+    fault = Fault.CALLER
+
+    def __init__(self, profile: str) -> None:
+        super().__init__(f"this credential is for the profile {profile[:60]!r} only; use one without a profile")
+
+
 class ExecutionCancelledError(MoonpoolError):
     """An execution was ended before its turn came. Nothing of it was run."""
 
@@ -105,6 +115,7 @@ class ServiceFailedError(MoonpoolError):
 
 _STATUS: Final[dict[str, int]] = {
     "authentication_failed": 401,
+    "profile_forbids": 403,
     "scope_missing": 403,
     "self_approval": 403,
     "path_unknown": 404,

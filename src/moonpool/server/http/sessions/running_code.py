@@ -97,6 +97,11 @@ class RunningCode:
         self._unread_matters = False
         self._taken_some.set()
 
+    def trim(self) -> None:
+        """Keep no more than its last line of what a reader took, where others need the room."""
+        while len(self._kept) > 1 and self._kept[0][0] <= self._taken:
+            self._kept_bytes -= len(self._kept.popleft()[1])
+
     async def _run(
         self,
         execute: Callable[[CodeRequest], Awaitable[Envelope]],

@@ -187,8 +187,11 @@ class ServedSession:
 
     def _forget_oldest(self) -> None:
         over = [one.execution_id for one in self._executions.values() if one.is_over]
-        for execution_id in over[: len(over) + 1 - EXECUTIONS_KEPT_MAX]:
+        for execution_id in over[: max(0, len(over) + 1 - EXECUTIONS_KEPT_MAX)]:
             del self._executions[execution_id]
+        for execution in self._executions.values():
+            if execution.is_over:
+                execution.trim()
 
     # --- what it is
 
