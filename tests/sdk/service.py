@@ -19,7 +19,7 @@ from starlette.routing import Mount
 from moonpool.bootstrap.session_tenants import TenantsOfSessions
 from moonpool.sdk.engines import tenant_for
 from moonpool.sdk.options import SessionOptions
-from moonpool.server.http.callers import AuthenticationError, HttpCaller
+from moonpool.server.http.callers import SCOPES, AuthenticationError, HttpCaller
 from moonpool.server.http.sessions.application import sessions_application
 from moonpool.server.http.sessions.registry import SessionRegistry
 from moonpool.server.http.sessions.tenants import SessionBounds
@@ -102,21 +102,12 @@ class ServiceThread:
         async with tenant_for(options) as tenant:
             self._open[name] = tenant
             keys = Organisation(*(f"sk-test-{os.urandom(8).hex()}" for _ in range(5)))
-            every = frozenset({"execute", "files", "approve", "admin"})
-            for number, (key, scopes) in enumerate(
-                (
-                    (keys.key, every),
-                    (keys.other_key, every),
-                    (keys.person, every),
-                    (keys.powerless, frozenset()),
-                    (keys.direct, every),
-                )
-            ):
+            for number, key in enumerate(vars(keys).values()):
                 is_person = key == keys.person
                 self.callers[key] = HttpCaller(
                     organisation=name,
                     principal=f"user:https://issuer#{number}" if is_person else f"key:{name}-{number}",
-                    scopes=scopes,  # pyright: ignore[reportArgumentType]
+                    scopes=frozenset() if key == keys.powerless else SCOPES,
                     is_person=is_person,
                     profile="direct" if key == keys.direct else None,
                 )
