@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import httpx2
 import pytest
 
 import moonpool
@@ -281,6 +282,41 @@ async def test_closing_ends_what_runs_waits_and_is_asked(served: ServiceThread) 
             if isinstance(outcome, moonpool.Result):
                 assert outcome.error is not None
                 assert outcome.error.type == "Cancelled"
+
+
+async def test_an_undo_is_given_up_with_its_caller(served: ServiceThread) -> None:
+    async with (
+        served.organisation() as ours,
+        moonpool.connect(served.url, ours.key) as service,
+        service.session(checkpoints=True) as s,
+    ):
+        await s.run("x = 1")
+        stream = s.stream("x = 2\nprint('on', flush=True)\nimport time; time.sleep(600)")
+        await anext(stream)
+        served.seen.clear()
+        waiting = asyncio.ensure_future(s.undo())
+        await until(lambda: served.paths("/undo"))
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        (session,) = served.registry.all_of(served.callers[ours.key])
+        await until(lambda: session._users == 1)  # the stream; the service has heard that nobody waits for the undo
+        with anyio.fail_after(60):
+            await stream.aclose()
+            assert (await s.run("x")).data == 2
+
+
+async def test_code_whose_end_overtakes_it_does_not_run(served: ServiceThread) -> None:
+    async with (
+        served.organisation() as ours,
+        httpx2.AsyncClient(
+            base_url=f"{served.url}/v1/", headers={"authorization": f"Bearer {ours.key}"}, verify=False
+        ) as http,
+    ):
+        session = (await http.post("sessions", json={})).json()["id"]
+        assert (await http.delete(f"sessions/{session}/executions/{'a' * 32}")).status_code == 404
+        late = await http.post(f"sessions/{session}/executions", json={"code": "1", "id": "a" * 32})
+        assert late.json()["error"]["code"] == "execution_cancelled"
 
 
 async def test_a_cancelled_call_ends_its_code_at_the_service(served: ServiceThread) -> None:

@@ -56,9 +56,11 @@ class ExecutionLines:
         away_at, wait = loop.time() + AWAY_S, _WAIT_S
         while not self.is_over:
             try:
-                if lines := await self._read():
+                lines = await self._read()
+                if lines:
                     return lines
-                away_at, wait = loop.time() + AWAY_S, _WAIT_S
+                if lines is not None:
+                    away_at, wait = loop.time() + AWAY_S, _WAIT_S
             except ServiceUnavailableError:
                 await self._drop()
                 if loop.time() + wait > away_at:
@@ -79,8 +81,8 @@ class ExecutionLines:
         """Read no more."""
         await self._drop()
 
-    async def _read(self) -> list[Line]:
-        """What comes next: lines, or none where only a part or a sign of life came."""
+    async def _read(self) -> list[Line] | None:
+        """What comes next: lines; none of them for a sign of life; None for a part of a line."""
         if self._pieces is None:
             await self._open()
         assert self._pieces is not None
@@ -92,6 +94,8 @@ class ExecutionLines:
         if len(self._rest) > LINE_BYTES_MAX:
             self.is_over = True
             raise _unreadable("a line that is too long")
+        if b"\n" not in piece:
+            return None
         *whole, rest = self._rest.split(b"\n")
         self._rest = bytearray(rest)
         lines = [line for text in whole if text for line in self._line(bytes(text))]

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger("moonpool.sdk")
 _T = TypeVar("_T")
 _CLOSE_S: Final = 30.0
+_LATE_S: Final = 5.0
 
 
 class RemoteSession:
@@ -101,7 +102,7 @@ class RemoteSession:
     async def _open(self) -> None:
         wanted = answers.wanted_session(self._options)
         try:
-            await finish(self._create(wanted))
+            await _settled(self._create(wanted))
             await self._put_files()
         except BaseException:
             with suppress(MoonpoolError):
@@ -109,7 +110,7 @@ class RemoteSession:
             raise
 
     async def _create(self, wanted: messages.CreateSession) -> None:
-        """INVARIANT: not given up on the way: a session that nobody knows of would stay until it is idle for long."""
+        """INVARIANT: not given up at once: a session that nobody knows of would stay until it is idle for long."""
         self._take(await self._service.order("POST", "sessions", wanted, messages.SessionAnswer))
 
     def _take(self, answer: messages.SessionAnswer) -> None:
@@ -281,7 +282,7 @@ class RemoteSession:
     async def fork(self, made: list[SessionHost]) -> None:
         """Put another session, with the state of this one, into `made`."""
         self._check_checkpoints()
-        await self._called(finish(self._fork(made)))
+        await self._called(_settled(self._fork(made)))
 
     async def _fork(self, made: list[SessionHost]) -> None:
         answer = await self._order("fork", None, messages.SessionAnswer)
@@ -362,6 +363,20 @@ class RemoteSession:
     async def _asked(self, path: str, answer: type[_T], query: dict[str, str]) -> _T:
         await self.open()
         return await self._called(self._service.get(f"{self._path}/{path}", answer, query))
+
+
+async def _settled(work: Coroutine[Any, Any, _T]) -> _T:
+    """What `work` comes to. A cancellation waits for its end for a moment, so that what it makes is not forgotten."""
+    task = asyncio.ensure_future(work)
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        try:
+            await asyncio.wait({task}, timeout=_LATE_S)
+        finally:
+            task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        raise
 
 
 def _tools(found: messages.ToolList) -> tuple[Tool, ...]:

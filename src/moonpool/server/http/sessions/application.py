@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
 from starlette.routing import Route
 
 from moonpool.core.errors import InputError
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
-    from starlette.responses import Response
 
     from moonpool.server.http.callers import HttpCaller
     from moonpool.server.http.sessions.operations import Operation
@@ -72,6 +73,8 @@ def _endpoint(operation: Operation, caller_of: CallerOf) -> Callable[[Request], 
             if operation.query is NoQuery and request.url.query:
                 raise InputError(f"{operation.name} takes no query")
             return await operation.endpoint(request, caller)
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody reads it
         except Exception as error:  # noqa: BLE001  the boundary of requests: whatever it is, it has one form
             return error_answer(error)
 

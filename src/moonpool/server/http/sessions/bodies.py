@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from moonpool.core.conversion import problem_of
 from moonpool.core.errors import InputError
+from moonpool.sandboxes.shielding import finish
 from moonpool.server.http.sessions.errors import RETRY_AFTER_S, BodyTooLargeError, error_body, status_of
 from moonpool.server.http.sessions.messages import BODY_BYTES_MAX, ErrorAnswer
 from moonpool_wire.jsonbounds import exceeded_bound
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Coroutine, Mapping
 
     from starlette.requests import Request
 
@@ -70,6 +72,32 @@ def converted(raw: object, model: type[_T], where: str, *, strict: bool = True) 
         return msgspec.convert(raw, model, strict=strict)
     except msgspec.ValidationError as error:
         raise InputError(f"{where}: {problem_of(error, raw, model)}") from None
+
+
+async def while_client_waits(request: Request, work: Coroutine[Any, Any, _T]) -> _T:
+    """What `work` comes to; it is given up when its client has gone. The body must have been read.
+
+    Raises ClientDisconnect then.
+    """
+    working, gone = asyncio.ensure_future(work), asyncio.ensure_future(_gone(request))
+    try:
+        await asyncio.wait({working, gone}, return_when=asyncio.FIRST_COMPLETED)
+        if working.done():
+            return working.result()
+        raise ClientDisconnect
+    finally:
+        gone.cancel()
+        working.cancel()
+        await finish(_both(working, gone))
+
+
+async def _gone(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _both(*tasks: asyncio.Future[Any]) -> None:
+    await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def json_answer(answer: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -129,6 +129,10 @@ class SearchTools(_Request, frozen=True):
     limit: int = 10
 
 
+class NoBody(_Request, frozen=True):
+    """Nothing."""
+
+
 class AnswerApproval(_Request, frozen=True):
     """An answer to a call that waits, by somebody else than its caller. A caller may refuse its own."""
 

@@ -9,7 +9,7 @@ from starlette.responses import Response, StreamingResponse
 from moonpool.catalog.render import one_line
 from moonpool.core.errors import InputError
 from moonpool.server.http.sessions import messages, operations, told
-from moonpool.server.http.sessions.bodies import body_of, json_answer, query_of
+from moonpool.server.http.sessions.bodies import body_of, json_answer, query_of, while_client_waits
 from moonpool.server.http.sessions.errors import TooManySessionsError
 from moonpool.server.http.sessions.lines import NDJSON
 from moonpool.server.http.sessions.operations import Operation
@@ -146,8 +146,9 @@ class SessionRoutes:
 
     async def fork(self, request: Request, caller: HttpCaller) -> Response:
         session = self._session(request, caller)
+        await body_of(request, messages.NoBody)
         with session.in_use():
-            forked = await self._registry.fork(caller, session)
+            forked = await while_client_waits(request, self._registry.fork(caller, session))
         return json_answer(self._told(forked), 201, {"location": f"/v1/sessions/{forked.session_id}"})
 
     def _session(self, request: Request, caller: HttpCaller) -> ServedSession:
@@ -250,14 +251,16 @@ class SessionRoutes:
 
     async def reset(self, request: Request, caller: HttpCaller) -> Response:
         session = self._session(request, caller)
+        await body_of(request, messages.NoBody)
         with session.in_use():
-            await session.reset()
+            await while_client_waits(request, session.reset())
         return json_answer(self._told(session))
 
     async def install(self, request: Request, caller: HttpCaller) -> Response:
         session = self._session(request, caller)
+        asked = await body_of(request, messages.InstallPackages)
         with session.in_use():
-            done = await session.install((await body_of(request, messages.InstallPackages)).packages)
+            done = await while_client_waits(request, session.install(asked.packages))
         return json_answer(
             messages.Installed(
                 new=tuple(messages.Package(name=p.name, version=p.version, sha256=p.sha256) for p in done.new),
@@ -271,14 +274,16 @@ class SessionRoutes:
 
     async def checkpoint(self, request: Request, caller: HttpCaller) -> Response:
         session = self._session(request, caller)
+        asked = await body_of(request, messages.TakeCheckpoint)
         with session.in_use():
-            taken = await session.checkpoint((await body_of(request, messages.TakeCheckpoint)).name)
+            taken = await while_client_waits(request, session.checkpoint(asked.name))
         return json_answer(messages.CheckpointAnswer(checkpoint=told.checkpoint_ref(taken), state=session.state))
 
     async def undo(self, request: Request, caller: HttpCaller) -> Response:
         session = self._session(request, caller)
+        asked = await body_of(request, messages.Undo)
         with session.in_use():
-            undone = await session.undo(await body_of(request, messages.Undo))
+            undone = await while_client_waits(request, session.undo(asked))
         return json_answer(messages.UndoAnswer(undone=told.undone_body(undone), state=session.state))
 
     async def network(self, request: Request, caller: HttpCaller) -> Response:

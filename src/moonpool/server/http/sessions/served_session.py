@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections import deque
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import msgspec
 
@@ -18,6 +19,7 @@ from moonpool.network.rules import HeaderCredential, NetworkRules, parse_domain
 from moonpool.sandboxes.shielding import finish
 from moonpool.server.http.sessions import messages, told
 from moonpool.server.http.sessions.errors import (
+    ExecutionCancelledError,
     ExecutionIdUsedError,
     TooManySessionsError,
     UnknownSessionError,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from moonpool.server.http.sessions.tenants import SessionTenant
 
 _T = TypeVar("_T")
+_UNWANTED_MAX: Final = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,6 +66,7 @@ class ServedSession:
         self.usage = messages.UsageState()
         self.is_closed = False
         self._executions: dict[str, RunningCode] = {}  # the oldest first
+        self._unwanted: deque[str] = deque(maxlen=_UNWANTED_MAX)  # ids of executions that were ended before they came
         self._users = 0
         self._orders: set[asyncio.Future[object]] = set()  # which closing ends
         self._closing: asyncio.Future[None] | None = None
@@ -131,6 +135,8 @@ class ServedSession:
             if known.digest != digest:
                 raise ExecutionIdUsedError(f"another execution of this session has the id {asked.id}; choose another")
             return known
+        if asked.id in self._unwanted:
+            raise ExecutionCancelledError
         request = self._request(asked)
         if sum(not one.is_over for one in self._executions.values()) >= EXECUTIONS_OPEN_MAX:
             raise TooManySessionsError(f"{EXECUTIONS_OPEN_MAX} executions of this session run or wait; wait for some")
@@ -158,7 +164,12 @@ class ServedSession:
                 self._session.interrupt(run_id=execution.run_id)
 
     async def end(self, execution_id: str) -> None:
-        """End an execution that runs or waits. Raises UnknownSessionError."""
+        """End an execution that runs or waits. Raises UnknownSessionError.
+
+        INVARIANT: one that is not known yet, because its request was overtaken, will not run.
+        """
+        if execution_id not in self._executions:
+            self._unwanted.append(execution_id)
         await self.execution(execution_id).end(lambda run_id: self._session.interrupt(run_id=run_id))
 
     async def _execute(self, request: CodeRequest) -> Envelope:
