@@ -316,7 +316,7 @@ async def test_code_whose_end_overtakes_it_does_not_run(served: ServiceThread) -
         session = (await http.post("sessions", json={})).json()["id"]
         assert (await http.delete(f"sessions/{session}/executions/{'a' * 32}")).status_code == 404
         late = await http.post(f"sessions/{session}/executions", json={"code": "1", "id": "a" * 32})
-        assert late.json()["error"]["code"] == "execution_cancelled"
+        assert late.json()["error"]["code"] == "execution_unwanted"
 
 
 async def test_a_cancelled_call_ends_its_code_at_the_service(served: ServiceThread) -> None:

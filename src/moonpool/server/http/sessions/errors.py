@@ -93,10 +93,10 @@ class ProfileForbidsError(MoonpoolError):
         super().__init__(f"this credential is for the profile {profile[:60]!r} only; use one without a profile")
 
 
-class ExecutionCancelledError(MoonpoolError):
+class ExecutionUnwantedError(MoonpoolError):
     """An execution was ended before its turn came. Nothing of it was run."""
 
-    code = "execution_cancelled"
+    code = "execution_unwanted"
     fault = Fault.CALLER
 
     def __init__(self) -> None:

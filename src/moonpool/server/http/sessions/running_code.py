@@ -22,7 +22,7 @@ from moonpool.engine.server_request_events import ServerQuestion
 from moonpool.features.approvals.events import ApprovalQuestion
 from moonpool.sandboxes.shielding import finish
 from moonpool.server.http.sessions import lines, told
-from moonpool.server.http.sessions.errors import ExecutionCancelledError, error_body
+from moonpool.server.http.sessions.errors import ExecutionUnwantedError, error_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Awaitable, Callable, Collection
@@ -109,7 +109,7 @@ class RunningCode:
         approver: EventApprover,
         asks: Collection[QuestionKind],
     ) -> None:
-        failure: Exception = ExecutionCancelledError()  # where it waits for its turn, and nobody wants it any more
+        failure: Exception = ExecutionUnwantedError()  # where it waits for its turn, and nobody wants it any more
         try:
             async with run_events(execute, request, approver, asks=asks) as self._events:
                 while events := await self._events.several(_EVENTS_MAX):

@@ -19,8 +19,8 @@ from moonpool.network.rules import HeaderCredential, NetworkRules, parse_domain
 from moonpool.sandboxes.shielding import finish
 from moonpool.server.http.sessions import messages, told
 from moonpool.server.http.sessions.errors import (
-    ExecutionCancelledError,
     ExecutionIdUsedError,
+    ExecutionUnwantedError,
     TooManySessionsError,
     UnknownSessionError,
 )
@@ -136,7 +136,7 @@ class ServedSession:
                 raise ExecutionIdUsedError(f"another execution of this session has the id {asked.id}; choose another")
             return known
         if asked.id in self._unwanted:
-            raise ExecutionCancelledError
+            raise ExecutionUnwantedError
         request = self._request(asked)
         if sum(not one.is_over for one in self._executions.values()) >= EXECUTIONS_OPEN_MAX:
             raise TooManySessionsError(f"{EXECUTIONS_OPEN_MAX} executions of this session run or wait; wait for some")
