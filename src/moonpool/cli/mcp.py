@@ -28,6 +28,7 @@ from moonpool.server.http.figures import metrics_of_runtime
 from moonpool.server.mcp.approver import ElicitingApprover
 from moonpool.server.mcp.stdio import claim_stdio, serve
 from moonpool.settings import Settings
+from moonpool.store.journal_reading import FileJournalReader
 from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
@@ -96,7 +97,7 @@ def mcp(  # noqa: PLR0913  its options
     sandbox_config: Path | None,
     log_level: str | None,
 ) -> None:
-    """Serve MCP on standard input and output: three tools (or one) in front of all configured servers."""
+    """Serve MCP on standard input and output: four tools (or one) in front of all configured servers."""
     if profile is not None:
         if catalog is not None or metrics_listen is not None:
             raise click.UsageError("--catalog and --metrics-listen do not go with --profile")
@@ -157,7 +158,7 @@ async def serve_stdio(
             await app.prove()
             async with AsyncExitStack() as stack:
                 if listener is not None:
-                    live = metrics_of_runtime(app.runtime, journal_path(app.data))
+                    live = metrics_of_runtime(app.runtime, FileJournalReader(journal_path(app.data)))
                     await stack.enter_async_context(metrics_served(listener, live, _report))
                 await stack.enter_async_context(telling_missing_tools(app.tool_registry, _report))
                 bindings = approver.bindings if isinstance(approver, ElicitingApprover) else None
