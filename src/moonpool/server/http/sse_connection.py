@@ -68,9 +68,15 @@ class SseConnection:
         self._unsent.put_nowait(None)
 
     async def wait_idle(self) -> None:
-        """Wait until nothing runs, then end."""
+        """Wait until nothing runs, then end. Meanwhile nobody waits for room among what is not sent any more."""
+        dropping = asyncio.create_task(self._drop())
         await self._server.gate.idle.wait()
         await self._server.close()
+        dropping.cancel()
+
+    async def _drop(self) -> None:
+        while True:
+            await self._unsent.get()
 
     async def close(self) -> None:
         """End its calls."""
