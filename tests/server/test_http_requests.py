@@ -245,6 +245,12 @@ def test_a_public_url_is_an_origin(url: str) -> None:
         Names.of("127.0.0.1", 8080, public_url=url)
 
 
+def test_answers_do_not_wait_for_acknowledgements() -> None:
+    listener = serving.ServiceListener("127.0.0.1", 0)
+    with closing(listener):
+        assert listener.socket.proto == socket.IPPROTO_TCP  # asyncio looks at this before it sets TCP_NODELAY
+
+
 def test_a_port_in_use_stops_the_start() -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
