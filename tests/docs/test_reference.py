@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 import re
 import runpy
+import tomllib
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
@@ -36,6 +37,7 @@ from moonpool.ipybox.tool_exec.app import BODY_BYTES_MAX
 from moonpool.sandboxes import host_folders, messages, seccomp
 from moonpool.sandboxes.cgroups import UNIT_LINES
 from moonpool.sandboxes.folder_copies import KEPT_MAX
+from moonpool.server.http.authentication.issuer_file import IssuerEntry, read_issuers
 from moonpool.settings import Settings
 from moonpool_wire import folder_names, limits
 from tables import every_row
@@ -82,6 +84,7 @@ def _all_errors() -> Iterator[type[MoonpoolError]]:
         waiting += error.__subclasses__()
 
 
+@pytest.mark.req("G-050")
 def test_every_error_code_has_a_row_with_its_fault_and_whether_to_retry() -> None:
     real = {error.code: [str(error.fault), "yes" if error.retryable else "no"] for error in _all_errors()}
     assert {code: row[1:3] for code, row in ERRORS.items()} == real
@@ -125,6 +128,7 @@ def test_every_type_that_the_host_makes_has_a_row() -> None:
     assert made <= {row[0] for row in rows(own)}
 
 
+@pytest.mark.req("B-086")
 def test_every_wire_message_has_a_row_with_its_members() -> None:
     to_guest, _, to_host = section(read("docs/reference/wire.md"), "Messages").partition("To the host:")
     names: set[str] = set()
@@ -282,6 +286,31 @@ def test_every_key_of_a_policy_file_has_a_row(title: str, entry: Any) -> None:
     assert sorted(shown) == sorted(entry.__struct_encode_fields__)
 
 
+def test_every_key_of_an_issuer_has_a_row() -> None:
+    shown = [row[0] for row in rows(section(read("docs/how-to/oauth.md"), "Keys of an issuer"))]
+    assert sorted(shown) == sorted(IssuerEntry.__struct_encode_fields__)
+
+
+def test_the_issuers_on_the_page_can_be_read(tmp_path: Path) -> None:
+    texts = re.findall(r"^```toml\n(.*?)^```", read("docs/how-to/oauth.md"), re.MULTILINE | re.DOTALL)
+    for number, text in enumerate(texts):
+        path = tmp_path / f"{number}.toml"
+        path.write_text(text, encoding="utf-8")
+        assert len(read_issuers(path)) == 1
+    assert len(texts) == 2
+
+
+@pytest.mark.req("E-006")
+def test_every_part_of_the_review_of_oauth_is_shown_by_tests() -> None:
+    known = tomllib.loads((ROOT / "tests/requirements.toml").read_text(encoding="utf-8"))["rows"]
+    review = rows(read("docs/reference/oauth-review.md"))
+    assert len(review) >= 16
+    for row in review:
+        assert all(row), row
+        ids = row[-1].split(", ")
+        assert [one for one in ids if known[one]["status"].startswith("pending")] == [], row[0]
+
+
 BUILD: Any = runpy.run_path(str(ROOT / "docs" / "build.py"))
 
 
@@ -303,7 +332,7 @@ def test_everything_in_the_reference_of_the_python_api_is_explained() -> None:
     assert set(re.findall(r"\b[A-Z][A-Za-z]+\b", f"{in_signatures} {in_tables}")) - told == set()
 
 
-@pytest.mark.req("I-007")
+@pytest.mark.req("I-007", "G-052")
 def test_models_find_every_page_from_where_the_index_lies() -> None:
     index, whole = read("docs/llms.txt"), read("docs/llms-full.txt")
     found = {(DOCS / link).resolve() for link in links(index)}

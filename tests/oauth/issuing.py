@@ -42,6 +42,7 @@ class Issuer:
         self.token_asked = asyncio.Event()
         self.issued: list[str] = []
         self.asks_consent = False
+        self.pkce: list[str] | None = ["S256"]
         self.echoes_token = False
         self.refuses_with: tuple[str, ...] = ()
         self.resource: str | None = None
@@ -49,6 +50,7 @@ class Issuer:
         self.revokes_with = 200
         self.more_issuers: list[str] = []
         self.paths: list[str] = []  # of everything that was asked for, in order
+        self.revisions: list[tuple[str, str]] = []  # path and revision of the same
         self.said: list[bytes] = []  # address and body of every request to the server
         self.publishes = True
         self.issuer = ""  # another authorization server, which the server's metadata names
@@ -80,6 +82,7 @@ class Issuer:
 
         async def noted(scope: Scope, receive: Receive, send: Send) -> None:
             self.paths.append(scope["path"])
+            self.revisions.append((scope["path"], dict(scope["headers"]).get(b"mcp-protocol-version", b"").decode()))
             await routed(scope, receive, send)
 
         return noted
@@ -110,7 +113,7 @@ class Issuer:
                 "token_endpoint": f"{base}/token",
                 "registration_endpoint": f"{base}/register",
                 "revocation_endpoint": f"{base}/revoke",
-                "code_challenge_methods_supported": ["S256"],
+                **({"code_challenge_methods_supported": self.pkce} if self.pkce is not None else {}),
                 "token_endpoint_auth_methods_supported": ["client_secret_post", "client_secret_basic"],
                 "authorization_response_iss_parameter_supported": True,
                 "scopes_supported": ["tools", "admin", "offline_access"],

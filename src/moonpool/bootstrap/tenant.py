@@ -21,6 +21,8 @@ from moonpool.bootstrap.token_counts import make_token_accounting
 from moonpool.bootstrap.tools import DriftRecords, make_learned_types, make_redactor, open_tool_registry
 from moonpool.configuration.policies import policy_in_force
 from moonpool.engine.artifacts import ArtifactLimits, Artifacts
+from moonpool.engine.executions import Bounds, Executions
+from moonpool.engine.kept_executions import ExecutionMarks, KeptExecutions
 from moonpool.engine.network import check_bound
 from moonpool.engine.outcomes import OutcomeStore
 from moonpool.engine.runtime import Runtime
@@ -40,6 +42,7 @@ from moonpool.store.paths import (
     DEFAULT_TENANT,
     approvals_path,
     artifacts_dir,
+    execution_marks_dir,
     journal_path,
     outcomes_dir,
     plans_path,
@@ -56,10 +59,10 @@ if TYPE_CHECKING:
     from moonpool.bootstrap.owner_tasks import OwnerTask
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.audit import JournalPlace
-    from moonpool.core.envelope import Envelope
     from moonpool.engine.packages.installer import PackageInstaller
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.environments.base import ProgressSink
+    from moonpool.features.consents.model import Consents
     from moonpool.features.learned_types.service import LearnedTypes
     from moonpool.network.rules import NetworkRules
     from moonpool.pipeline.approval import Approver
@@ -84,7 +87,7 @@ class Tenant:
     caller_grant: CallerGrant  # of the user who started this process
     data: Path
     policy: Policy
-    outcomes: OutcomeStore
+    executions: Executions
     approvals: Approvals
     added_servers: AddedServers
     journal_place: JournalPlace
@@ -93,10 +96,6 @@ class Tenant:
     def vectors(self) -> VectorMaker | None:
         """The embedding model, if search uses one."""
         return self.engine.vectors
-
-    async def keep_outcome(self, envelope: Envelope, /) -> None:
-        """Keep the outcome of an execution whose caller has disconnected. Raises StoreFolderError, OSError."""
-        await asyncio.to_thread(self.outcomes.keep, envelope.run_id, envelope.to_json())
 
     async def prove(self) -> None:
         await self.engine.prove()
@@ -114,23 +113,26 @@ async def open_tenant(  # noqa: PLR0913  what a tenant has of its own
     eagerly: bool = False,
     data: Path | None = None,
     journal_place: JournalPlace | None = None,
+    consents: Consents | None = None,
 ) -> AsyncGenerator[Tenant]:
     """Open a tenant; on exit its sessions end, its sandboxes are gone and its records are committed.
 
     Any task may leave it; `Engine.close_tenant` closes it earlier. `settings` are its own limits and rules where they
     differ from the engine's; `policy` is one that was read already. `data` is its folder, if not the one that its id
     has; several tenants of one owner may share a folder. `journal_place` is where its journal lies, if not in a file
-    there. `eagerly` opens it now, so that a fault is heard at once; else the first record opens it.
+    there. `eagerly` opens it now, so that a fault is heard at once; else the first record opens it. `consents` are
+    those of users to OAuth clients.
     Raises InputError for an id that cannot be one or is open already, ConfigError, JournalError.
     """
     check_id(tenant_id, what="a tenant")
     # SECURITY: the id is taken before anything is awaited and until all is closed: two that share a scope would close
     # each other's sandboxes.
-    folder = data or tenant_dir(engine.data, tenant_id)
+    folder = data or tenant_dir(engine.state, tenant_id)
     settings = settings or engine.settings
     resource = _tenant(
-        engine, tenant_id, folder, config, approver, settings, policy, eagerly=eagerly, journal_place=journal_place
-    )
+        engine, tenant_id, folder, config, approver, settings, policy,
+        consents=consents, eagerly=eagerly, journal_place=journal_place,
+    )  # fmt: skip
     owner: OwnerTask[Tenant] = engine.tenants.start(tenant_id, resource, f"tenant {tenant_id!r}")
     tenant = await owner.opened()
     try:
@@ -149,6 +151,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
     settings: Settings,
     policy: Policy | None,
     *,
+    consents: Consents | None,
     eagerly: bool,
     journal_place: JournalPlace | None,
 ) -> AsyncGenerator[Tenant]:
@@ -211,6 +214,9 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             ),
         )
         _closing(stack, runtime.close)
+        marks = ExecutionMarks(execution_marks_dir(data))
+        executions = Executions(Bounds.of(settings), KeptExecutions(marks, OutcomeStore(outcomes_dir(data))))
+        _closing(stack, executions.close)
         engine.tool_registries[tenant_id] = tool_registry
         stack.callback(engine.tool_registries.pop, tenant_id)
         grants = CallerGrants(
@@ -222,6 +228,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             tool_registry,
             tenant_id=tenant_id,
             bounds=engine.approval_bounds,
+            consents=consents,
         )
         yield Tenant(
             tenant_id=tenant_id,
@@ -234,7 +241,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             caller_grant=grants.grant(local_principal()),
             data=data,
             policy=policy,
-            outcomes=OutcomeStore(outcomes_dir(data)),
+            executions=executions,
             approvals=answers,
             added_servers=added_servers,
             journal_place=journal_place,

@@ -15,6 +15,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from moonpool.pipeline.request_responder import AnswererGoneError
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable, Generator
@@ -77,7 +79,24 @@ class LeavingAsker:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingClient:
+    """The client of the request that waits for the call now, which need not be the one that began it."""
+
+    call: ParkedCall
+    name: str = CLIENT
+
+    def can(self, method: str, mode: str = "") -> bool:
+        return self.call.asker is not None and self.call.asker.can(method, mode)
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        if self.call.asker is None:
+            raise AnswererGoneError("no request of the client waits for this execution")
+        return await self.call.asker.ask(method, params)
+
+
+@dataclass(frozen=True, slots=True)
 class _Binding:
+    of: Bindings
     call: ParkedCall
     asker: RequestResponder | None
 
@@ -96,9 +115,9 @@ class Bindings:
         return self._askers.get(run_id)
 
     def asker_of_this_task(self) -> RequestResponder | None:
-        """The asker for questions before the execution begins."""
+        """The asker for questions before the execution begins, if it was bound here."""
         binding = _binding.get()
-        return None if binding is None else binding.asker
+        return binding.asker if binding is not None and binding.of is self else None
 
     @contextmanager
     def asking(self, run_id: str, asker: RequestResponder | None) -> Generator[None]:
@@ -115,7 +134,7 @@ class Bindings:
         """Executions that start inside the block, with a grant from `caller_grant`, belong to `call`
         and ask `asker`.
         """
-        token = _binding.set(_Binding(call, asker))
+        token = _binding.set(_Binding(self, call, asker))
         try:
             yield
         finally:
