@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from moonpool.bootstrap.engine import Engine
     from moonpool.bootstrap.tenant import Tenant
     from moonpool.configuration.servers import McpConfig
+    from moonpool.core.audit import JournalReader
     from moonpool.environments.base import ProgressSink
     from moonpool.features.consents.model import Consents
     from moonpool.features.usage.measures import Measures
@@ -207,7 +208,7 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         if is_open:
             await organisations.get(DEFAULT_TENANT)
         endpoints = McpEndpoints(servers, profiles, body_bytes_max=settings.request_bytes_max)
-        figures = MetricsApp(_metrics(engine, journal_path(state)), hosts=None)
+        figures = MetricsApp(_metrics(engine, FileJournalReader(journal_path(state))), hosts=None)
         routes = (
             asgi_route("/mcp", endpoints.mcp),
             asgi_route("/mcp/{profile}", endpoints.mcp),
@@ -240,7 +241,7 @@ def bearers(authenticators: Sequence[Authenticator]) -> Admission:
     return Bearers(authenticators)
 
 
-def _metrics(engine: Engine, journal: Path) -> Metrics:
+def _metrics(engine: Engine, journal: JournalReader) -> Metrics:
     """Live figures of the process, and those on record of the default tenant."""
 
     def expose(recorded: Measures) -> Exposed:
