@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol, Self
 
 from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import InputError
-from moonpool.features.approvals.model import Answerer, ApprovalAnswerError, QueueState
-from moonpool.features.approvals.service import check_seen
+from moonpool.features.approvals.model import PROGRAMS, Answerer, ApprovalAnswerError, QueueState
+from moonpool.features.approvals.service import check_may_approve, check_seen
 from moonpool.pipeline.approval import OPEN_COUNT_MAX_DEFAULT, approve, reject
 from moonpool.sandboxes.shielding import finish
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     Taker = Callable[["ApprovalQuestion"], None]
 
 NAME: Final = "application:events"
-_PROGRAMS: Final = ("application:", "command:")
 _NAME_CHARS_MAX: Final = 200
 _EXPIRY_SLACK_S: Final = 0.1  # the approval service's clock started a little before ours
 
@@ -78,9 +77,7 @@ class ApprovalQuestion:
         terms cannot be kept: then nothing was answered.
         """
         by = as_recorded(by or self._by)
-        if self.request.human_only and not by.person:
-            problem = f"policy wants a person to answer request {self.request.request_id}"
-            raise ApprovalAnswerError(f"{problem}; show it to one and pass `by=Answerer(name=..., person=True)`")
+        check_may_approve(self.request, by, "show it to one and pass `by=Answerer(name=..., person=True)`")
         if terms is not None:
             self._check_terms()
         self._claim()
@@ -302,7 +299,7 @@ def as_recorded(by: Answerer) -> Answerer:
         problem = "the name of the answerer must be printable and have at most"
         raise InputError(f"{problem} {_NAME_CHARS_MAX} characters; give one like app:alice")
     if not by.person:
-        return by if by.name.startswith(_PROGRAMS) else replace(by, name=f"application:{by.name}")
-    if by.name.startswith(_PROGRAMS):
+        return by if by.name.startswith(PROGRAMS) else replace(by, name=f"application:{by.name}")
+    if by.name.startswith(PROGRAMS):
         raise InputError(f"{by.name!r} is the name of a program; name the person who answers, e.g. app:alice")
     return by
