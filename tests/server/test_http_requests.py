@@ -47,7 +47,7 @@ async def service() -> AsyncGenerator[OpenService]:
         yield one
 
 
-@pytest.mark.req("B-021", "B-076", "B-077")
+@pytest.mark.req("B-021", "B-076", "B-077", "L-016")
 async def test_foreign_names_are_refused(service: OpenService) -> None:
     for path, method in itertools.product(PATHS, ("POST", "GET", "DELETE")):
         await _refuses_foreign_names(service, path, method)
