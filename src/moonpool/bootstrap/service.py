@@ -251,4 +251,4 @@ def _metrics(engine: Engine, journal: JournalReader) -> Metrics:
         )
         return Exposed(version=VERSION, recorded=recorded, pool=gauges)
 
-    return Metrics(FileJournalReader(journal), expose)
+    return Metrics(journal, expose)
