@@ -1,4 +1,4 @@
-"""A tool call that the application makes itself, without code in a sandbox.
+"""A tool call that the application or its client makes itself, without code in a sandbox.
 
 It passes the same pipeline as every call, and is on record as an execution of its own that has no code.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from moonpool.core.calls import ToolCallSpec
@@ -23,10 +24,12 @@ from moonpool.sandboxes.shielding import finish
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from moonpool.core.calls import ToolCallOutcome
+    from moonpool.core.calls import CallProgress, ToolCallOutcome
     from moonpool.core.json import JsonObject
     from moonpool.engine.runtime import Runtime
     from moonpool.pipeline.caller_grant import CallerGrant
+    from moonpool.tools.snapshot import ToolSnapshot
+    from moonpool.upstreams.open_call import CallingClient
 
 _ENDLESS_S = 365 * 86_400.0  # the pipeline bounds the call itself
 
@@ -39,20 +42,33 @@ async def call_directly(
     arguments: JsonObject,
     *,
     begun: Callable[[str], None],
+    client: CallingClient | None = None,
+    session_id: str = "",
+    progress: Callable[[CallProgress], None] | None = None,
 ) -> ToolCallOutcome:
     """Make a call; `begun` hears the id under which questions about it come. Raises JournalError, InputError.
+
+    With `client`, a client makes it, which may use other servers than code (`ToolSnapshot.direct`).
 
     INVARIANT: its start is on record before the call enters the pipeline, its end before the outcome is returned.
     """
     runtime.check_open()
-    records = RunRecords(runtime, caller_grant, "", CodeRequest(code=b""))
+    records = RunRecords(runtime, caller_grant, session_id, CodeRequest(code=b""))
     with runtime.executing():
-        tools = runtime.tool_registry.current or await runtime.tool_registry.snapshot()
+        first = runtime.tool_registry.current or await runtime.tool_registry.snapshot()
+
+        def now() -> ToolSnapshot:
+            tools = runtime.tool_registry.current or first
+            return tools if client is None else replace(tools, manifest=tools.direct)
+
+        tools = now()
         deadline = Deadline(_ENDLESS_S, lambda: None, paused_s_max=math.inf)
         context = caller_grant.make_context(
             RunFacts(
                 identity=records.identity,
-                snapshot=lambda: runtime.tool_registry.current or tools,
+                snapshot=now,
+                progress=progress,
+                client=client,
                 deadline=deadline,
                 counters=records.counters,
             )

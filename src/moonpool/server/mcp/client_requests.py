@@ -13,7 +13,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     import asyncio
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 ELICIT: Final = "elicitation/create"
 SAMPLE: Final = "sampling/createMessage"
+ROOTS: Final = "roots/list"
 CLIENT: Final = "mcp:client"
 
 
@@ -37,10 +38,13 @@ class Abilities:
     form: bool = False
     url: bool = False
     sample: bool = False
+    roots: bool = False
 
     def can(self, method: str, mode: str = "") -> bool:
         if method == SAMPLE:
             return self.sample
+        if method == ROOTS:
+            return self.roots
         return method == ELICIT and (self.url if mode == "url" else self.form)
 
 
@@ -66,7 +70,7 @@ class LeavingAsker:
     """Keeps the question with the call until its client asks for it."""
 
     abilities: Abilities
-    call: ParkedCall
+    call: ParkedCall[Any]
     name: str = CLIENT
 
     def can(self, method: str, mode: str = "") -> bool:
@@ -78,7 +82,7 @@ class LeavingAsker:
 
 @dataclass(frozen=True, slots=True)
 class _Binding:
-    call: ParkedCall
+    call: ParkedCall[Any]
     asker: RequestResponder | None
 
 
@@ -111,7 +115,7 @@ class Bindings:
             self._askers.pop(run_id, None)
 
     @contextmanager
-    def binding(self, call: ParkedCall, asker: RequestResponder | None) -> Generator[None]:
+    def binding(self, call: ParkedCall[Any], asker: RequestResponder | None) -> Generator[None]:
         """Executions that start inside the block, with a grant from `caller_grant`, belong to `call`
         and ask `asker`.
         """

@@ -225,7 +225,7 @@ class _Handlers:
             return f"did you mean {near[0]}?"
         return f"upstream tools are called from code; use {offer.runs}"
 
-    def _asker(self, ctx: Context, call: ParkedCall) -> RequestResponder:
+    def _asker(self, ctx: Context, call: ParkedCall[Any]) -> RequestResponder:
         """The asker for this client's user and model: by a request, or in the answer of the call."""
         able = abilities(ctx)
         if ctx.protocol_version >= SEALED_FROM:

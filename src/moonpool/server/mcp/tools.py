@@ -67,7 +67,7 @@ class CodeTools:
         self._caller_grant = bindings.caller_grant(app.caller_grant)
         settings = app.settings
         self.offer = offer_of(settings.catalog, settings.environment)
-        self._calls = ConnectionCalls(app, bindings, self._caller_grant.waiting)
+        self._calls = ConnectionCalls(app, bindings, self._caller_grant.waiting, keep=app.keep_outcome)
         self._runtime, self._tool_registry, self._learned_types = app.runtime, app.tool_registry, app.learned_types
         self._definitions_shown = False
         self.disclosure = ContextUsage(app.runtime.tokens, app.runtime.journal, app.caller_grant.principal)
@@ -188,7 +188,7 @@ class CodeTools:
         outcome = await self._calls.outcome(EXECUTE, key, lambda call: self._work(request, call, caller), caller)
         return outcome if isinstance(outcome, InputNeeded) else execution_answer(outcome, request.session)
 
-    async def _work(self, request: ExecuteRequest, call: ParkedCall, caller: Caller) -> Envelope:
+    async def _work(self, request: ExecuteRequest, call: ParkedCall[Envelope], caller: Caller) -> Envelope:
         code = replace(
             request.code,
             observer=call.hear,
