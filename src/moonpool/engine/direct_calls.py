@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from moonpool.core.calls import ToolCallSpec
@@ -34,6 +34,15 @@ if TYPE_CHECKING:
 _ENDLESS_S = 365 * 86_400.0  # the pipeline bounds the call itself
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientCall:
+    """A call that a client makes; it may use the servers in `ToolSnapshot.direct`."""
+
+    client: CallingClient
+    session_id: str  # whose subscriptions it makes and ends
+    progress: Callable[[CallProgress], None] | None = None
+
+
 async def call_directly(
     runtime: Runtime,
     caller_grant: CallerGrant,
@@ -42,24 +51,22 @@ async def call_directly(
     arguments: JsonObject,
     *,
     begun: Callable[[str], None],
-    client: CallingClient | None = None,
-    session_id: str = "",
-    progress: Callable[[CallProgress], None] | None = None,
+    by: ClientCall | None = None,
 ) -> ToolCallOutcome:
     """Make a call; `begun` hears the id under which questions about it come. Raises JournalError, InputError.
 
-    With `client`, a client makes it, which may use other servers than code (`ToolSnapshot.direct`).
+    Without `by`, the application itself makes it, and may use the servers that code may use.
 
     INVARIANT: its start is on record before the call enters the pipeline, its end before the outcome is returned.
     """
     runtime.check_open()
-    records = RunRecords(runtime, caller_grant, session_id, CodeRequest(code=b""))
+    records = RunRecords(runtime, caller_grant, by.session_id if by else "", CodeRequest(code=b""))
     with runtime.executing():
         first = runtime.tool_registry.current or await runtime.tool_registry.snapshot()
 
         def now() -> ToolSnapshot:
             tools = runtime.tool_registry.current or first
-            return tools if client is None else replace(tools, manifest=tools.direct)
+            return tools if by is None else replace(tools, manifest=tools.direct)
 
         tools = now()
         deadline = Deadline(_ENDLESS_S, lambda: None, paused_s_max=math.inf)
@@ -67,8 +74,8 @@ async def call_directly(
             RunFacts(
                 identity=records.identity,
                 snapshot=now,
-                progress=progress,
-                client=client,
+                progress=by.progress if by else None,
+                client=by.client if by else None,
                 deadline=deadline,
                 counters=records.counters,
             )

@@ -120,7 +120,10 @@ class PendingServerRequests:
         if "elicitation" in declared:
             modes: JsonObject = {mode: {} for mode in ("form", "url") if mode in client.abilities}
             declared["elicitation"] = modes or None
-        can = {"sampling": "sampling" in client.abilities, "roots": self._folders.folders or "roots" in client.abilities}
+        can = {
+            "sampling": "sampling" in client.abilities,
+            "roots": self._folders.folders or "roots" in client.abilities,
+        }
         return {name: value for name, value in declared.items() if value is not None and can.get(name, True)}
 
     @property
