@@ -89,8 +89,6 @@ class Tenant:
     outcomes: OutcomeStore
     approvals: Approvals
     added_servers: AddedServers
-    prefixes: Mapping[str, str]
-    """Of the names of servers' tools, where clients call them without code."""
 
     @property
     def vectors(self) -> VectorMaker | None:
@@ -237,7 +235,6 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             outcomes=OutcomeStore(outcomes_dir(data)),
             approvals=answers,
             added_servers=added_servers,
-            prefixes={one.server_id: one.prefix for one in config.servers if one.prefix} if config is not None else {},
         )
 
 

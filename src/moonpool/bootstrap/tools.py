@@ -192,7 +192,8 @@ async def open_tool_registry(  # noqa: PLR0913  parts of the composition
             redact=drift.redact,
         ),
         shows_instructions=shown.__contains__,
-        exposure=lambda server_id: exposures.get(server_id, "code"),
+        exposures=exposures,
+        prefixes={server.server_id: server.prefix for server in servers if server.prefix},
         cleaned=lambda listing: without_secrets(listing, known),
         library=LibraryView(
             LibraryStore(library_dir(data)), holds_secret=lambda content: known.data(content, Tally()) != content

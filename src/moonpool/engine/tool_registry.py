@@ -72,21 +72,23 @@ class ToolRegistry:
         ttl_s: float,
         watch: DriftWatch,
         shows_instructions: Callable[[str], bool] = lambda _: True,
-        exposure: Callable[[str], Exposure] = lambda _: "code",
+        exposures: Mapping[str, Exposure] = MappingProxyType({}),
+        prefixes: Mapping[str, str] = MappingProxyType({}),
         cleaned: Callable[[ServerListing], ServerListing] = lambda listing: listing,
         library: LibraryView | None = None,
         left_out: Mapping[str, ServerLeftOutError] = MappingProxyType({}),
     ) -> None:
         """`cleaned` takes the servers' secrets out of what they say of themselves.
 
-        Servers that are `left_out` are named wherever one is missed, and never asked.
+        Servers that are `left_out` are named wherever one is missed, and never asked. `exposures`: who may use them.
         """
         self._left_out = left_out
         self._cleaned, self._library = cleaned, library
         self._watch = watch
         self._keys, self._upstreams, self._cache, self._trees = dict(keys), upstreams, cache, trees
         self._ttl_s = ttl_s
-        self._shows_instructions, self._exposure = shows_instructions, exposure
+        self._shows_instructions, self._exposures = shows_instructions, exposures
+        self.prefixes = prefixes  # of the names of servers' tools, where clients call them without code
         self._listings: dict[str, ServerListing] = {}
         self._problems: dict[str, MoonpoolError] = dict(left_out)
         self._relisting: dict[str, asyncio.Task[ToolSnapshot]] = {}
@@ -103,12 +105,12 @@ class ToolRegistry:
     @property
     def server_ids(self) -> tuple[str, ...]:
         """Every configured server that code may use, whether its tools are known or not."""
-        return tuple(one for one in (*self._keys, *self._left_out) if self._exposure(one) != "direct")
+        return tuple(one for one in (*self._keys, *self._left_out) if self._exposures.get(one) != "direct")
 
     @property
     def direct_ids(self) -> tuple[str, ...]:
         """Every configured server that clients may use without code."""
-        return tuple(one for one in self._keys if self._exposure(one) != "code")
+        return tuple(one for one in self._keys if self._exposures.get(one, "code") != "code")
 
     @property
     def problems(self) -> dict[str, MoonpoolError]:
@@ -327,8 +329,8 @@ class ToolRegistry:
         state = await self._watch.review({one: self._listings[one] for one in self._keys if one in self._listings})
         kept = await asyncio.to_thread(self._library.read) if self._library is not None else ShownLibrary()
         servers = tuple(self._shown(one) for one in state.listings.values())
-        of_code = tuple(one for one in servers if self._exposure(one.server_id) != "direct")
-        direct = tuple(one for one in servers if self._exposure(one.server_id) != "code")
+        of_code = tuple(one for one in servers if self._exposures.get(one.server_id) != "direct")
+        direct = tuple(one for one in servers if self._exposures.get(one.server_id, "code") != "code")
         manifest = Manifest(servers=of_code, held=state.held, library=kept.library)
         missing = sorted(set(self.server_ids) - set(self._listings))
         reasons = self.left_out

@@ -69,7 +69,7 @@ class Instructed(Protocol):
     def instructions_now(self) -> str: ...
 
 
-class Profile(Instructed, Protocol):
+class ServedProfile(Instructed, Protocol):
     """What is served to the clients of one connection, or of one principal: what transports need of every profile."""
 
     def prepare(self) -> None:
@@ -81,7 +81,7 @@ class Profile(Instructed, Protocol):
     async def close(self) -> None: ...
 
 
-class ServedTools(Profile, Protocol):
+class ServedTools(ServedProfile, Protocol):
     """A profile of a few tools of our own, which this server presents."""
 
     @property
@@ -96,7 +96,7 @@ class ServedTools(Profile, Protocol):
 
 
 @runtime_checkable
-class OwnServer(Profile, Protocol):
+class OwnServer(ServedProfile, Protocol):
     """A profile with a server of its own."""
 
     def make_server(self) -> Server[Any]: ...

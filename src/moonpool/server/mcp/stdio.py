@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
     from moonpool.server.mcp.protocol_gate import Gate
-    from moonpool.server.mcp.server import OwnServer, Profile, ServedTools
+    from moonpool.server.mcp.server import OwnServer, ServedProfile, ServedTools
 
 EOF_GRACE_S: Final = 5.0
 """Enough for a first sandbox on a busy machine. SIGTERM, which the SDKs send after 2 s, ends it sooner."""
@@ -145,7 +145,7 @@ async def _take_lines(
     reader: LineReader,
     ends: _Ends,
     to_server: MemoryObjectSendStream[SessionMessage],
-    tools: Profile,
+    tools: ServedProfile,
 ) -> None:
     """Feed the gate until the client disconnects; then give requests in flight a moment to end, and end the server."""
     async with to_server:

@@ -7,7 +7,6 @@ on the way, is a tool error, which a model can read (X-02), or for what is no to
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -29,6 +28,8 @@ from moonpool.upstreams.open_call import CallingClient
 from moonpool.upstreams.server_requests import INPUT_KEY
 
 if TYPE_CHECKING:
+    import asyncio
+
     from mcp.server.context import ServerRequestContext
 
     from moonpool.core.calls import CallError, ToolCallOutcome
@@ -81,20 +82,23 @@ class DirectCalls:
         self._parked = ConnectionCalls["ToolCallOutcome"](
             app, bindings, grant.waiting, keep=None, giving_way_at=WAITING_MAX
         )
-        self._turn = asyncio.Lock()
         self.session_id = f"direct_{token_hex(8)}"
 
     async def outcome(
-        self, ctx: Context, call: DirectCall, *, report: Report | None, level: str
+        self, ctx: Context, call: DirectCall, *, report: Report | None, level: str, turn: asyncio.Lock
     ) -> ToolCallOutcome | InputNeeded:
-        """Make the call, or wait for it again. `report`: where its progress goes. Raises MCPError, MoonpoolError."""
+        """Make the call, or wait for it again. Raises MCPError, MoonpoolError.
+
+        `report`: where its progress goes; `level`: from which on the connection wants log messages, if it said so;
+        `turn`: whose person answers one form after the other.
+        """
         able, modern = abilities(ctx), ctx.protocol_version >= SEALED_FROM
         wanted = log_level(ctx, level)
         relay = CallRelay(ctx, self._runtime.redactor, report=report, level=wanted)
         given: Any = ctx.params or {}
         caller = Caller(
             listener=relay,
-            asker=lambda parked: self._asker(ctx, able, parked),
+            asker=lambda parked: _asker(ctx, able, parked, turn),
             state=given.get("requestState") if modern else None,
             answers=given.get("inputResponses") or {} if modern else {},
         )
@@ -137,11 +141,6 @@ class DirectCalls:
     async def close(self) -> None:
         await self._parked.close()
 
-    def _asker(self, ctx: Context, able: Abilities, parked: ParkedCall[Any]) -> RequestResponder:
-        if ctx.protocol_version >= SEALED_FROM:
-            return KeyedAsker(able, parked)
-        return SendingAsker(able, sender(ctx), self._turn)
-
 
 def refused(error: CallError | MoonpoolError) -> JsonObject:
     """The members of a tool result that says what Moonpool refused, or what failed on the way."""
@@ -172,6 +171,12 @@ def protocol_error(error: CallError, version: str, *, uri: str = "") -> MCPError
 def is_protocols(call: DirectCall) -> bool:
     """Whether one of the protocol's own methods is called, and no tool."""
     return call.tool.startswith(RESERVED_PREFIX)
+
+
+def _asker(ctx: Context, able: Abilities, parked: ParkedCall[Any], turn: asyncio.Lock) -> RequestResponder:
+    if ctx.protocol_version >= SEALED_FROM:
+        return KeyedAsker(able, parked)
+    return SendingAsker(able, sender(ctx), turn)
 
 
 def _names(able: Abilities) -> frozenset[str]:

@@ -1,8 +1,8 @@
 """What clients are offered now: tools of the current snapshot, and resources and prompts as their servers list them.
 
 Only servers whose entry says so (`expose`) are seen, and of these nothing that policy denies whatever the arguments
-are: that is hidden, and answers like what does not exist. Resources keep their addresses: one that two servers list belongs
-to the first of them in the configuration, and the other's cannot be reached.
+are: that is hidden, and answers like what does not exist. Resources keep their addresses: one that two servers list
+belongs to the first of them in the configuration, and the other's cannot be reached.
 
 SECURITY: lists are the servers'. The upstream bounds them; items of another shape are left out, secrets are redacted.
 """
@@ -67,12 +67,10 @@ class OfferedLists:
 
 
 class Offered:
-    """What one principal is offered. `prefixes` are those of the configuration, by server."""
+    """What one principal is offered."""
 
-    def __init__(
-        self, registry: ToolRegistry, grant: CallerGrant, redactor: Redactor, prefixes: Mapping[str, str]
-    ) -> None:
-        self._registry, self._grant, self._redactor, self._prefixes = registry, grant, redactor, prefixes
+    def __init__(self, registry: ToolRegistry, grant: CallerGrant, redactor: Redactor) -> None:
+        self._registry, self._grant, self._redactor = registry, grant, redactor
         self._of: tuple[Manifest, OfferedTools] | None = None
         self._lists, self._listed_at = OfferedLists(), float("-inf")
         self._listing: asyncio.Task[OfferedLists] | None = None
@@ -147,8 +145,8 @@ class Offered:
             seen = {tool.key: tool for tool in own if tool.key not in hidden}
             unseen = {tool.key: tool for tool in own if tool.key in hidden}
             offered = OfferedTools(
-                tools={name: seen[key] for name, key in public_names(seen, self._prefixes).items()},
-                hidden={name: unseen[key] for name, key in public_names(unseen, self._prefixes).items()},
+                tools={name: seen[key] for name, key in public_names(seen, self._registry.prefixes).items()},
+                hidden={name: unseen[key] for name, key in public_names(unseen, self._registry.prefixes).items()},
             )
             self._of = manifest, offered
         return self._of[1]
@@ -184,7 +182,7 @@ class Offered:
             for item in _objects(data.get("prompts")):
                 if isinstance(name := item.get("name"), str) and name:
                     by_key.setdefault((server_id, name), item)
-        prompts = {name: (key, by_key[key]) for name, key in public_names(by_key, self._prefixes).items()}
+        prompts = {name: (key, by_key[key]) for name, key in public_names(by_key, self._registry.prefixes).items()}
         return OfferedLists(resources=resources, templates=templates, prompts=prompts)
 
     async def _ask(self, server_id: str, tool: str) -> JsonObject:

@@ -16,7 +16,7 @@ from moonpool.upstreams.callers import calling_as
 from moonpool.upstreams.resources_and_prompts import UNSUBSCRIBE
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Coroutine
 
     from moonpool.core.manifest import ServerListing
     from moonpool.engine.runtime import Runtime
@@ -35,10 +35,6 @@ class DirectApp(CallingApp, Protocol):
 
     @property
     def runtime(self) -> Runtime: ...
-    @property
-    def prefixes(self) -> Mapping[str, str]:
-        """The prefix of each server's names, where one is configured."""
-        ...
 
 
 class Served:
@@ -47,7 +43,7 @@ class Served:
     def __init__(self, app: DirectApp, bindings: Bindings) -> None:
         runtime, grant = app.runtime, bindings.caller_grant(app.caller_grant)
         self._registry = runtime.tool_registry
-        self.offered = Offered(self._registry, grant, runtime.redactor, app.prefixes)
+        self.offered = Offered(self._registry, grant, runtime.redactor)
         self.watching = Watching(self._registry, self.offered)
         self.calls = DirectCalls(app, runtime, bindings, grant)
         self._tasks: set[asyncio.Task[object]] = set()

@@ -6,6 +6,7 @@ verbatim goes past the SDK's models (`verbatim`).
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import mcp_types as types
@@ -91,7 +92,7 @@ class _Handlers:
     """The handlers, one method per request."""
 
     def __init__(self, tools: Served) -> None:
-        self._tools = tools
+        self._tools, self._turn = tools, asyncio.Lock()
 
     async def initialized(self, ctx: Context, params: types.NotificationParams) -> None:
         del params
@@ -188,7 +189,7 @@ class _Handlers:
     async def listen(
         self, ctx: Context, params: types.SubscriptionsListenRequestParams
     ) -> types.SubscriptionsListenResult:
-        """The stream of a 2026-07-28 client; resources that cannot be subscribed to are left out of what is honoured."""
+        """The stream of a 2026-07-28 client; resources without subscriptions are left out of what is honoured."""
         watcher, honoured = object(), list[str]()
         try:
             for uri in dict.fromkeys((params.notifications.resource_subscriptions or [])[:SUBSCRIBED_MAX]):
@@ -258,7 +259,7 @@ class _Handlers:
     async def _outcome(self, ctx: Context, call: DirectCall) -> ToolCallOutcome | InputNeeded:
         level = str(connection_of(ctx).state.get(_LEVEL, ""))
         report = progress_report(ctx) if wants_progress(ctx.params) else None
-        return await self._tools.calls.outcome(ctx, call, report=report, level=level)
+        return await self._tools.calls.outcome(ctx, call, report=report, level=level, turn=self._turn)
 
     async def _data(self, ctx: Context, call: DirectCall, *, uri: str = "") -> JsonObject | InputNeeded:
         """What one of the protocol's methods gave. Raises MCPError."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from moonpool.core.json import JsonObject, JsonValue
 
@@ -99,12 +99,16 @@ def _arguments_schema(given: JsonValue) -> JsonObject:
     if not isinstance(given, dict) or given.get("type", "object") != "object":
         return {"type": "object"}
     shapes: Mapping[str, Callable[[Any], bool]] = {
-        "properties": lambda value: isinstance(value, dict) and all(isinstance(one, dict) for one in value.values()),
-        "required": lambda value: isinstance(value, list) and all(isinstance(one, str) for one in value),
+        "properties": lambda value: isinstance(value, dict) and _all(cast("dict[str, Any]", value).values(), dict),
+        "required": lambda value: isinstance(value, list) and _all(cast("list[Any]", value), str),
         "$schema": lambda value: isinstance(value, str),
     }
     kept = {key: value for key, value in given.items() if key not in shapes or shapes[key](value)}
     return kept if kept.get("type") == "object" else {"type": "object", **kept}
+
+
+def _all(values: Iterable[Any], kind: type) -> bool:
+    return all(isinstance(one, kind) for one in values)
 
 
 def _annotations(given: JsonValue) -> JsonObject | None:

@@ -8,7 +8,7 @@ caches, the server's name) is the SDK's.
 from __future__ import annotations
 
 from contextvars import ContextVar
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
@@ -42,4 +42,4 @@ async def keep_verbatim(ctx: Context, call_next: CallNext) -> HandlerResult:
 
 
 def _object(given: object) -> dict[str, Any]:
-    return given if isinstance(given, dict) else {}
+    return cast("dict[str, Any]", given) if isinstance(given, dict) else {}
