@@ -1,6 +1,6 @@
-"""Serves the profile `direct` over HTTP until `moonpool serve` does: two session managers of the SDK behind one address.
+"""Serves the profile `direct` over HTTP with the SDK's session manager, until `moonpool serve` does.
 
-    python harness.py DATA 2026-07-28|legacy     prints its port
+python harness.py DATA 2026-07-28|legacy     prints its port
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import uvicorn
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.applications import Starlette
-from starlette.requests import Request
 from starlette.routing import Mount
 
 from moonpool.bootstrap import open_default_tenant
@@ -84,7 +83,8 @@ async def main(data: Path, era: str) -> None:
             await app(scope, receive, send)
 
         server = uvicorn.Server(uvicorn.Config(rooted, log_level="warning", lifespan="on"))
-        print(port, flush=True)
+        sys.stdout.write(f"{port}\n")
+        sys.stdout.flush()
         await server.serve(sockets=[listener])
         await tools.close()
 

@@ -23,12 +23,13 @@ from mcp.server.runner import serve_loop
 from mcp.server.stdio import stdio_server
 from mcp.server.subscriptions import InMemorySubscriptionBus, ListenHandler, PromptsListChanged, ToolsListChanged
 from mcp.shared.exceptions import MCPError
+from mcp.shared.message import ServerMessageMetadata
 
 LEGACY = sys.argv[1:] == ["legacy"]
-PNG = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
-)
-WAV = base64.b64encode(b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x80\x3e\0\0\2\0\x10\0data\0\0\0\0").decode()
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8DwHwAFBQIAX8jx0gAAAABJRU5ErkJggg=="
+WAV = base64.b64encode(
+    b"RIFF\x24\0\0\0WAVEfmt \x10\0\0\0\1\0\1\0\x40\x1f\0\0\x80\x3e\0\0\2\0\x10\0data\0\0\0\0"
+).decode()
 KEY = b"a key that only this server has"
 STEP_S = 0.05
 
@@ -61,6 +62,7 @@ SCHEMA_2020 = {
     "else": {"required": ["email"]},
     "additionalProperties": False,
 }
+MIRRORED = {"type": "object", "properties": {"region": {"type": "string", "x-mcp-header": "Region"}}}
 DEFAULTS_FORM = {
     "type": "object",
     "properties": {
@@ -137,14 +139,8 @@ def required(state: str | None = None, **requests: Any) -> types.InputRequiredRe
 
 
 async def asked(ctx: Ctx, message: str, schema: dict[str, Any]) -> types.ElicitResult:
-    related = types_metadata(ctx)
+    related = ServerMessageMetadata(related_request_id=ctx.request_id)
     return await ctx.session.send_request(form(message, schema), types.ElicitResult, metadata=related)
-
-
-def types_metadata(ctx: Ctx) -> Any:
-    from mcp.shared.message import ServerMessageMetadata
-
-    return ServerMessageMetadata(related_request_id=ctx.request_id)
 
 
 class World:
@@ -225,7 +221,8 @@ async def samples(ctx: Ctx, given: Any) -> Any:
         if (answer := answers(ctx).get("sample")) is None:
             return required(sample=request)
         return text(f"LLM response: {answer['content']['text']}")
-    result = await ctx.session.send_request(request, types.CreateMessageResult, metadata=types_metadata(ctx))
+    related = ServerMessageMetadata(related_request_id=ctx.request_id)
+    result = await ctx.session.send_request(request, types.CreateMessageResult, metadata=related)
     return text(f"LLM response: {result.content.text}")
 
 
@@ -373,6 +370,7 @@ TOOLS: dict[str, tuple[Callable[[Ctx, Any], Awaitable[Any]], dict[str, Any]]] = 
     "test_streaming_elicitation": (elicits("Anything?", NAME_FORM, "{action}"), NOTHING),
     "test_reconnection": (reconnects, NOTHING),
     "json_schema_2020_12_tool": (schema_tool, SCHEMA_2020),
+    "test_x_mcp_header": (simple_text, MIRRORED),
     "test_missing_capability": (needs_sampling, NOTHING),
     "test_trigger_tool_change": (changes_tools, NOTHING),
     "test_trigger_prompt_change": (changes_prompts, NOTHING),
