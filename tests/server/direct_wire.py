@@ -127,7 +127,7 @@ class Wire:
         return what
 
     def told(self, method: str) -> list[Any]:
-        return [one["params"] for one in self.heard if one["method"] == method]
+        return [one.get("params", {}) for one in self.heard if one["method"] == method]
 
     async def _put(self, message: Any) -> None:
         await self._send.send(SessionMessage(jsonrpc_message_adapter.validate_python(message)))

@@ -79,6 +79,7 @@ class ParkedCall(Generic[T]):
         self.contexts: list[CallContext] = []  # of those whose code can make calls
         self.given_out = False  # somebody holds a state of it
         self.spared = False  # it goes on when nobody waits for it any more
+        self.gave_way = False  # it was ended so that another may ask
         self.set_aside = False  # its client was told to repeat the request as it was, and may come for it
         self._listeners: list[Listener] = []
         self._calls = calls
@@ -102,7 +103,7 @@ class ParkedCall(Generic[T]):
     @property
     def abandoned(self) -> bool:
         """Whether it asks, and nobody waits to hear it."""
-        return bool(self._open) and not self._waiters
+        return bool(self._open) and not self._waiters and not self.gave_way
 
     async def ask(self, method: str, params: JsonObject, name: str = "") -> JsonObject:
         """Have whoever waits for this call asked. Cancel to take the question back. Raises AnswererGoneError.
@@ -177,6 +178,8 @@ class ParkedCall(Generic[T]):
                     async with asyncio.timeout(None if until is None else max(_LOOK_S, until - clock())):
                         await self._news.wait()
             self.set_aside = False
+            if self.gave_way:
+                raise RequestStateError
             return self._task.result()
         except asyncio.CancelledError:
             if self._waiters == 1 and not self.spared:
@@ -300,6 +303,7 @@ class ParkedCalls(Generic[T]):
         if not call.open and sum(bool(other.open) for other in self._calls.values()) >= self._parked_max:
             oldest = next((other for other in self._calls.values() if other.abandoned), None)
             if self._gives_way and oldest is not None:
+                oldest.gave_way = True
                 ending = asyncio.ensure_future(oldest.end())
                 self._ending.add(ending)
                 ending.add_done_callback(self._ending.discard)
