@@ -19,6 +19,8 @@ with_index .venv/bin/uv pip install --quiet --python "$place/venv/bin/python" --
 
 cd "$place"
 venv/bin/moonpool --help >/dev/null
+venv/bin/moonpool keys create --data-dir "$place/service" --org acme --json >/dev/null # with its migrations
+venv/bin/moonpool db upgrade --database-url postgresql://localhost/none 2>&1 | grep -qF "pip install 'moonpool[postgres]'"
 venv/bin/python -I - "$place/environments" <<'PY'
 import pathlib, sys
 import moonpool

@@ -84,6 +84,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     approval_wait_s: _Amount = 20.0
     """How long `moonpool mcp` holds back a request whose code waits in the queue of approvals, before it says so."""
 
+    patience_s: _Amount = 50.0
+    """How long `moonpool mcp` holds back a request whose code runs on, before it answers with the execution's id."""
+
     approval_command: str = ""
     """A program to start for each question in the queue, with the id and a sentence as last arguments."""
 
@@ -92,6 +95,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     parked_runs_max: _Count = 32
     """Executions of one process that may wait for approval at the same time."""
+
+    detached_runs_max: _Count = 16
+    """Executions of one principal that may go on without a request that waits; four times as many of a tenant."""
 
     sandboxes_max: _Count = 64
     """Sandboxes alive at the same time."""
@@ -166,6 +172,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     registry: str = ""
     """Where `moonpool registry add` looks names up: the https address of an MCP Registry. Empty: nowhere."""
+
+    database_url: str = ""
+    """The service's database: `postgresql://...` or `sqlite:///FILE`. Empty: a file in the data folder."""
+
+    database_connections_max: _Count = 10
+    """Connections of one process to a PostgreSQL server."""
+
+    key_region: str = "local"
+    """The second part of each new key: `sk-local-...`."""
+
+    trusted_proxies: str = ""
+    """Addresses and networks of proxies whose `X-Forwarded-For` is believed, separated by commas. Empty: none."""
 
     metrics_listen: str = ""
     """Address at which `moonpool mcp` serves `/metrics`: a loopback address and port,
@@ -265,6 +283,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
             loopback_address(self.metrics_listen, what="metrics_listen")
         self.network_bound  # noqa: B018  raises for what is no list of domains
+        self._check_service()
         if self.network_ca_file is not None:
             from moonpool.network.roots import operators_roots  # noqa: PLC0415  seldom used
 
@@ -273,6 +292,21 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise ConfigError(f"pool_low is {self.pool_low}, but pool_high allows {self.pool_high}")
         if self.timeout_s > self.timeout_s_max:
             raise ConfigError(f"timeout_s is {self.timeout_s:g}, but timeout_s_max allows {self.timeout_s_max:g}")
+
+    def _check_service(self) -> None:
+        if not (len(self.key_region) <= 16 and self.key_region.isascii() and self.key_region.isalnum()):
+            raise ConfigError("key_region must be 1 to 16 of a-z and 0-9, because it is a part of each key")
+        if self.key_region != self.key_region.lower():
+            raise ConfigError("key_region must be in lower case, because it is a part of each key")
+        if self.trusted_proxies:
+            from moonpool.net.forwarded import trusted_networks  # noqa: PLC0415  for services behind a proxy
+
+            trusted_networks(self.trusted_proxies)
+
+    def __repr__(self) -> str:
+        """SECURITY: without values: some hold passwords."""
+        changed = (n for n, d in zip(self.__struct_fields__, self.__struct_defaults__) if getattr(self, n) != d)  # noqa: B905
+        return f"Settings({', '.join(changed)})"
 
     @property
     def network_bound(self) -> NetworkRules | None:
@@ -303,8 +337,11 @@ _REMOVED = {
 }
 _PERSONAL_KINDS = ("email", "phone", "card", "iban")
 _NOT_SETTINGS = frozenset(
-    {"MOONPOOL_DEBUG", "MOONPOOL_REQUIRE_BACKENDS", "MOONPOOL_REQUIRE_LIMITS", "MOONPOOL_SECRETS_KEY"}
-)
+    {
+        "MOONPOOL_DEBUG", "MOONPOOL_REQUIRE_BACKENDS", "MOONPOOL_REQUIRE_LIMITS", "MOONPOOL_REQUIRE_POSTGRES",
+        "MOONPOOL_SECRETS_KEY",
+    }
+)  # fmt: skip
 """`MOONPOOL_DEBUG=1` shows our tracebacks (it changes nothing else); `MOONPOOL_SECRETS_KEY` is read by
 `store.secret_key` alone; the others are of the test suite.
 """

@@ -45,7 +45,7 @@ def summary(found: dict[tuple[str, str], Verdict]) -> str:
     return "\n".join([*lines, f"Total: {sum(one.passed for one in found.values())} of {len(found)} scenarios passed"])
 
 
-@pytest.mark.req("E-002")
+@pytest.mark.req("E-002", "L-018", "L-023", "L-025", "L-026", "L-033", "B-056")
 @pytest.mark.parametrize(("revision", "scenario"), CASES)
 async def test_the_suite_is_satisfied(verdicts: dict[tuple[str, str], Verdict], revision: str, scenario: str) -> None:
     verdict = verdicts[revision, scenario]

@@ -20,7 +20,7 @@ LETTERS: Final = "abcdefghijklmnopqrstuvwxyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ
 JWT: Final = _joined("eyJhbGciOiJIUzI1NiJ9", ".eyJzdWIiOiIxMjM0NTY3ODkwIn0", ".dozjgNryP4J3jVmNHl0w5N_XgL0n3I9Pl")
 
 TOKENS: Final = {
-    "moonpool_key": _joined("mpk_", LETTERS[:24]),
+    "moonpool_key": _joined("sk-local-", LETTERS[:43]),
     "baponi_key": _joined("sk-us-", LETTERS[:16]),
     "aws_access_key": _joined("AKIA", "IOSFODNN7EXAMPLE"),
     "github_fine_grained_pat": _joined("github_pat_", LETTERS),

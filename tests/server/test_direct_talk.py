@@ -47,6 +47,7 @@ def watched(folder: Path, version: str) -> dict[str, Any]:
     return entry(SERVERS / "watched.py", version, str(path))
 
 
+@pytest.mark.slow
 @pytest.mark.req("A-081", "B-041", "D-053")
 @pytest.mark.parametrize("version", [LEGACY, MODERN])
 @pytest.mark.parametrize("era", ["legacy", MODERN])
@@ -65,6 +66,7 @@ async def test_progress_reaches_who_asked_for_it(tmp_path: Path, era: str, versi
     ]
 
 
+@pytest.mark.slow
 @pytest.mark.req("C-058", "C-059", "C-060", "C-061", "C-062", "C-065")
 @pytest.mark.parametrize("era", ["legacy", MODERN])
 async def test_log_messages_from_the_level_on_that_a_connection_chose(tmp_path: Path, era: str) -> None:
@@ -89,6 +91,7 @@ async def test_log_messages_from_the_level_on_that_a_connection_chose(tmp_path: 
     assert "logging" in info.greeting["capabilities"]
 
 
+@pytest.mark.slow
 async def test_a_request_of_the_newest_revision_says_itself_whether_it_wants_log_messages(tmp_path: Path) -> None:
     async with (
         open_tenant_of(tmp_path, {"u": upstream()}) as tenant,
@@ -142,6 +145,7 @@ async def test_what_a_server_asks_is_asked_of_the_client_in_its_own_form(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.req("A-051", "D-043")
 async def test_a_server_is_told_what_this_client_can_be_asked(tmp_path: Path) -> None:
     async with open_tenant_of(tmp_path, {"u": upstream(**ASKS)}) as tenant, tools_of(tenant) as tools:
@@ -187,6 +191,7 @@ async def test_a_state_is_of_one_principal_one_request_and_one_call(tmp_path: Pa
     assert done["content"] == twice["content"] == [{"type": "text", "text": "Hello, Ada!"}]
 
 
+@pytest.mark.slow
 async def test_calls_that_a_client_leaves_waiting_give_way_to_its_next_ones(tmp_path: Path) -> None:
     block = {**ASKS, "requests_per_minute": 600}
     async with (
@@ -204,6 +209,7 @@ async def test_calls_that_a_client_leaves_waiting_give_way_to_its_next_ones(tmp_
     assert last["content"][0]["text"] == "Hello, Ada!"
 
 
+@pytest.mark.slow
 @pytest.mark.req("D-054")
 @pytest.mark.parametrize("version", [LEGACY, MODERN])
 async def test_a_cancelled_call_is_cancelled_at_its_server(tmp_path: Path, version: str) -> None:
@@ -299,6 +305,7 @@ async def test_a_stream_brings_what_was_asked_for_and_nothing_else(tmp_path: Pat
     assert "notifications/tools/list_changed" not in told
 
 
+@pytest.mark.slow
 @pytest.mark.req("C-030", "C-031", "C-032", "C-038", "C-041", "C-049")
 @pytest.mark.parametrize("version", [LEGACY, MODERN])
 async def test_resources_and_prompts_pass(tmp_path: Path, version: str) -> None:
@@ -327,6 +334,7 @@ async def test_resources_and_prompts_pass(tmp_path: Path, version: str) -> None:
     assert "arg1='a'" in prompt["messages"][0]["content"]["text"]
 
 
+@pytest.mark.slow
 @pytest.mark.req("C-052", "C-053", "C-054", "D-021")
 async def test_completion_passes(tmp_path: Path) -> None:
     async with open_tenant_of(tmp_path, {"u": upstream()}) as tenant, tools_of(tenant) as tools, wire(tools) as one:
@@ -342,6 +350,7 @@ async def test_completion_passes(tmp_path: Path) -> None:
     assert one.greeting["capabilities"]["completions"] == {}
 
 
+@pytest.mark.slow
 async def test_resources_that_policy_denies_do_not_exist(tmp_path: Path) -> None:
     servers = {"u": upstream(deny=["mcp:resources/read", "mcp:prompts/get"])}
     async with open_tenant_of(tmp_path, servers) as tenant, tools_of(tenant) as tools, wire(tools) as one:

@@ -18,8 +18,9 @@ from moonpool.core.audit import JournalError
 from moonpool.features.receipts.service import execution_states
 from moonpool.features.usage.measures import measure
 from moonpool.store.journal import SqliteJournal, open_journal
-from moonpool.store.journal_file import Entry, JournalFile
-from moonpool.store.journal_reading import read_rows, verify_file
+from moonpool.store.journal_entries import Entry
+from moonpool.store.journal_file import JournalFile
+from moonpool.store.journal_reading import FileJournalReader, read_rows, verify_file
 from store.audit_records import intent, outcome
 
 if TYPE_CHECKING:
@@ -29,7 +30,8 @@ APPENDER = textwrap.dedent(
     """
     import sys
     from pathlib import Path
-    from moonpool.store.journal_file import Entry, JournalFile
+    from moonpool.store.journal_entries import Entry
+    from moonpool.store.journal_file import JournalFile
     file = JournalFile(Path(sys.argv[1]))
     for number in range(int(sys.argv[3])):
         run = f"{sys.argv[2]}-{number}"
@@ -140,7 +142,7 @@ def test_a_row_that_is_none_of_ours_stops_no_reader(filled: Path, statement: str
     connection.commit()
     connection.close()
     rows = list(read_rows(filled))
-    execution_states(filled, rows)
+    execution_states(FileJournalReader(filled), rows)
     for row in rows:
         record = row.to_json()
         json.dumps(record, allow_nan=False)

@@ -15,7 +15,8 @@ import pytest
 from apps import fresh_data
 from moonpool.core.audit import record_bytes
 from moonpool.core.json import digest_json
-from moonpool.store.journal_file import Entry, JournalFile
+from moonpool.store.journal_entries import Entry
+from moonpool.store.journal_file import JournalFile
 from moonpool.store.journal_reading import verify_file
 from moonpool.store.paths import journal_path
 from store.audit_records import intent

@@ -21,7 +21,8 @@ from moonpool.core.audit import JournalError, JournalLostError, chain_hash
 from moonpool.pipeline.pipeline import CallPipeline
 from moonpool.redaction.redactor import Redactor
 from moonpool.store.journal import open_journal
-from moonpool.store.journal_file import Entry, JournalFile
+from moonpool.store.journal_entries import Entry
+from moonpool.store.journal_file import JournalFile
 from moonpool.store.journal_reading import read_rows, verify_file
 from pipeline.test_pipeline import Bench, type_of
 from store.audit_records import intent, outcome
@@ -36,7 +37,8 @@ APPENDER = textwrap.dedent(
     """
     import sys
     from pathlib import Path
-    from moonpool.store.journal_file import Entry, JournalFile
+    from moonpool.store.journal_entries import Entry
+    from moonpool.store.journal_file import JournalFile
     for start in range(0, int(sys.argv[3]), 15):
         file = JournalFile(Path(sys.argv[1]))
         for number in range(start, start + 15):

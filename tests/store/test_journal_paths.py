@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from moonpool.store.journal_file import Entry
+    from moonpool.store.journal_entries import Entry
 
 pytestmark = pytest.mark.anyio
 

@@ -8,10 +8,9 @@ through another's `Tenant`; they share only the engine.
 from __future__ import annotations
 
 import asyncio
-import re
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Never
+from typing import TYPE_CHECKING, Never
 
 from moonpool.bootstrap.added_servers import AddedServers
 from moonpool.bootstrap.caller_grants import CallerGrants, local_principal, server_trust
@@ -21,14 +20,16 @@ from moonpool.bootstrap.recordings import open_recorder
 from moonpool.bootstrap.token_counts import make_token_accounting
 from moonpool.bootstrap.tools import DriftRecords, make_learned_types, make_redactor, open_tool_registry
 from moonpool.configuration.policies import policy_in_force
-from moonpool.core.errors import InputError
 from moonpool.engine.artifacts import ArtifactLimits, Artifacts
+from moonpool.engine.executions import Bounds, Executions
+from moonpool.engine.kept_executions import ExecutionMarks, KeptExecutions
 from moonpool.engine.network import check_bound
 from moonpool.engine.outcomes import OutcomeStore
 from moonpool.engine.runtime import Runtime
 from moonpool.features.approvals.events import EventApprover
 from moonpool.features.approvals.service import Approvals
 from moonpool.features.approvals.table import ApprovalStore
+from moonpool.features.organisations.model import check_id
 from moonpool.features.plans.service import Plans
 from moonpool.features.plans.table import PlanStore
 from moonpool.pipeline.pipeline import CallPipeline
@@ -41,6 +42,7 @@ from moonpool.store.paths import (
     DEFAULT_TENANT,
     approvals_path,
     artifacts_dir,
+    execution_marks_dir,
     journal_path,
     outcomes_dir,
     plans_path,
@@ -56,7 +58,6 @@ if TYPE_CHECKING:
     from moonpool.bootstrap.models import VectorMaker
     from moonpool.bootstrap.owner_tasks import OwnerTask
     from moonpool.configuration.servers import McpConfig
-    from moonpool.core.envelope import Envelope
     from moonpool.engine.packages.installer import PackageInstaller
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.environments.base import ProgressSink
@@ -68,8 +69,6 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.base import SandboxBackend
     from moonpool.sandboxes.host_folders import HostFolders
     from moonpool.settings import Settings
-
-_TENANT_ID: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,7 +85,7 @@ class Tenant:
     caller_grant: CallerGrant  # of the user who started this process
     data: Path
     policy: Policy
-    outcomes: OutcomeStore
+    executions: Executions
     approvals: Approvals
     added_servers: AddedServers
 
@@ -94,10 +93,6 @@ class Tenant:
     def vectors(self) -> VectorMaker | None:
         """The embedding model, if search uses one."""
         return self.engine.vectors
-
-    async def keep_outcome(self, envelope: Envelope, /) -> None:
-        """Keep the outcome of an execution whose caller has disconnected. Raises StoreFolderError, OSError."""
-        await asyncio.to_thread(self.outcomes.keep, envelope.run_id, envelope.to_json())
 
     async def prove(self) -> None:
         await self.engine.prove()
@@ -123,9 +118,7 @@ async def open_tenant(  # noqa: PLR0913  what a tenant has of its own
     is heard at once; else the first record opens it.
     Raises InputError for an id that cannot be one or is open already, ConfigError, JournalError.
     """
-    if not _TENANT_ID.fullmatch(tenant_id):
-        wanted = "use up to 63 of a-z, 0-9, - and _, with a letter or digit first"
-        raise InputError(f"{tenant_id[:80]!r} cannot be the id of a tenant; {wanted}")
+    check_id(tenant_id, what="a tenant")
     # SECURITY: the id is taken before anything is awaited and until all is closed: two that share a scope would close
     # each other's sandboxes.
     folder = data or tenant_dir(engine.data, tenant_id)
@@ -209,6 +202,9 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             ),
         )
         _closing(stack, runtime.close)
+        marks = ExecutionMarks(execution_marks_dir(data))
+        executions = Executions(Bounds.of(settings), KeptExecutions(marks, OutcomeStore(outcomes_dir(data))))
+        _closing(stack, executions.close)
         engine.tool_registries[tenant_id] = tool_registry
         stack.callback(engine.tool_registries.pop, tenant_id)
         grants = CallerGrants(
@@ -232,7 +228,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             caller_grant=grants.grant(local_principal()),
             data=data,
             policy=policy,
-            outcomes=OutcomeStore(outcomes_dir(data)),
+            executions=executions,
             approvals=answers,
             added_servers=added_servers,
         )

@@ -28,6 +28,12 @@ app = CommandIndex(
             "mcp",
             "Serve MCP on standard input and output: three tools (or one) in front of all configured servers.",
         ),
+        "keys": ("keys", "Keys of programs that use the service, sent as a bearer token."),
+        "orgs": (
+            "orgs",
+            "Organisations that the service serves: each has servers, rules, files and records of its own.",
+        ),
+        "db": ("db", "The service's database."),
         "init": ("init", "Import servers from the configurations of Claude Desktop, Claude Code, VS Code and Cursor."),
         "doctor": (
             "doctor",

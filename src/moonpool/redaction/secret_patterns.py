@@ -26,7 +26,7 @@ _START: Final = r"(?:\b|\\[nrtbf]|%[0-9A-Fa-f]{2}|\x1b\[[0-9;]*m)"
 
 _TOKENS: Final = (
     # name, shape, and what each shape begins with
-    ("moonpool_key", r"mpk_[A-Za-z0-9_-]{20,}", ("mpk_",)),
+    ("moonpool_key", r"sk-[a-z0-9]{1,16}-[A-Za-z0-9]{43}\b", ()),
     ("baponi_key", r"sk-(?:us|eu)-[A-Za-z0-9_-]{12,}", ("sk-",)),
     ("aws_access_key", r"(?:AKIA|ASIA)[A-Z0-9]{16}\b", ("AKIA", "ASIA")),
     ("github_fine_grained_pat", r"github_pat_[A-Za-z0-9_]{22,}", ("github_pat_",)),

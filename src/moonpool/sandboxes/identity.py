@@ -60,6 +60,11 @@ class UidSlice:
         os.close(self._lock_fd)
 
 
+def serves_several_tenants() -> bool:
+    """Whether this process has uids to keep the sandboxes of more than one tenant apart."""
+    return os.geteuid() == 0
+
+
 class Identities:
     """Hands out uids. `locks` is a folder of this machine that only root can write."""
 

@@ -30,26 +30,18 @@ import anyio
 import anyio.to_thread
 
 from moonpool.core.audit import JournalError
-from moonpool.core.audit_records import (
-    AuditRecord,
-    CallIntentRecord,
-    CallOutcomeRecord,
-    CallsRefusedRecord,
-    ExecutionEndRecord,
-    ExecutionStartRecord,
-    LibraryIntentRecord,
-    LibraryRecord,
-    OutboxRecord,
-)
+from moonpool.core.audit_records import ExecutionEndRecord, ExecutionStartRecord
 from moonpool.core.errors import STARVED
-from moonpool.store.journal_file import JournalFile, entry_of
+from moonpool.store.journal_entries import ends_something, entry_of, waits_for_disk
+from moonpool.store.journal_file import JournalFile
 from moonpool.store.journal_reading import journal_error
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
     from pathlib import Path
 
-    from moonpool.store.journal_file import Entry
+    from moonpool.core.audit_records import AuditRecord
+    from moonpool.store.journal_entries import Entry
 
 _BATCH_COUNT_MAX: Final = 256
 _ON_LOOP_COUNT_MAX: Final = 16
@@ -96,17 +88,15 @@ class SqliteJournal:
     def record(self, entry: AuditRecord) -> asyncio.Future[None]:
         if self._closed:
             raise JournalError("the audit journal is closed; Moonpool is shutting down")
-        ends = isinstance(entry, CallOutcomeRecord | CallsRefusedRecord | ExecutionEndRecord)
-        if self._waiting_count >= self._queue_count_max and not ends:
+        if self._waiting_count >= self._queue_count_max and not ends_something(entry):
             raise JournalError(f"{self._waiting_count} audit records wait to be written; the disk is too slow")
         encoded = entry_of(entry)
         if self._thread is None:
             self.start()
         committed: asyncio.Future[None] = self._loop.create_future()
         self._waiting_count += 1
-        durable = isinstance(entry, CallIntentRecord | LibraryIntentRecord | LibraryRecord | OutboxRecord)
         at_once = isinstance(entry, ExecutionStartRecord | ExecutionEndRecord)
-        self._hand_over(_Waiting(encoded, durable, committed), at_once=at_once)
+        self._hand_over(_Waiting(encoded, waits_for_disk(entry), committed), at_once=at_once)
         return committed
 
     def _hand_over(self, item: _Waiting, *, at_once: bool) -> None:

@@ -15,16 +15,14 @@ from __future__ import annotations
 import logging
 import sqlite3
 import time
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from moonpool.core.audit import (
     GENESIS,
     JournalError,
     JournalLostError,
     chain_hash,
-    record_bytes,
 )
-from moonpool.core.audit_records import OutboxRecord
 from moonpool.store.journal_reading import journal_error, reading
 from moonpool.store.opened_files import OpenedFiles
 from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder
@@ -33,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from moonpool.core.audit_records import AuditRecord
+    from moonpool.store.journal_entries import Entry
 
 _log = logging.getLogger(__name__)
 
@@ -63,19 +61,6 @@ CREATE TRIGGER IF NOT EXISTS record_is_only_appended BEFORE INSERT ON record
 WHEN NEW.seq IS NOT (SELECT coalesce(max(seq), 0) + 1 FROM record)
 BEGIN SELECT RAISE(ABORT, 'the audit journal is append-only'); END;
 """
-
-
-class Entry(NamedTuple):
-    """One encoded record to append."""
-
-    kind: str
-    run_id: str
-    body: bytes
-    once: bool = False  # not appended if an identical record exists
-
-
-def entry_of(record: AuditRecord) -> Entry:
-    return Entry(record.kind, record.run_id, record_bytes(record), once=isinstance(record, OutboxRecord))
 
 
 class JournalFile:

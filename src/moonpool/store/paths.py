@@ -73,6 +73,11 @@ def approvals_path(data: Path) -> Path:
     return _private(data, "approvals.sqlite3")
 
 
+def database_path(data: Path) -> Path:
+    """Of the service: organisations and keys."""
+    return _private(data, "service.sqlite3")
+
+
 def plans_path(data: Path) -> Path:
     return _private(data, "plans.sqlite3")
 
@@ -87,6 +92,11 @@ def secrets_dir(data: Path) -> Path:
 
 def outcomes_dir(data: Path) -> Path:
     return _private(data, "outcomes")
+
+
+def execution_marks_dir(data: Path) -> Path:
+    """Of executions that outlive the requests that started them."""
+    return _private(data, "executions")
 
 
 def recordings_path(data: Path) -> Path:

@@ -11,7 +11,8 @@ from moonpool.features.approvals.notification import Announcer
 from moonpool.features.approvals.queue_approver import QueueApprover
 from moonpool.features.approvals.service import Approvals, GrantTerms
 from moonpool.features.approvals.table import ApprovalStore
-from moonpool.store.journal_file import JournalFile, entry_of
+from moonpool.store.journal_entries import entry_of
+from moonpool.store.journal_file import JournalFile
 from moonpool.store.paths import approvals_path, journal_path
 from moonpool.store.process_marks import is_gone, own_mark
 

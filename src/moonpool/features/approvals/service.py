@@ -11,7 +11,6 @@ file nor a call for it.
 from __future__ import annotations
 
 import json
-import re
 import time
 import uuid
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, cast
 
 from moonpool.core.audit_records import ApprovalGrantRecord, time_stamp
+from moonpool.core.durations import duration_s
 from moonpool.core.errors import InputError
 from moonpool.core.json import digest_json
 from moonpool.features.approvals.model import GRANT_S_MAX, Answerer, ApprovalAnswerError, ApprovalGrant, QueueState
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from moonpool.features.approvals.model import ApprovalRequest, QueuedRequest
     from moonpool.features.approvals.table import ApprovalStore
 
-_UNITS_S: Final = {"m": 60.0, "h": 3600.0, "d": 86_400.0}
-_DURATION: Final = re.compile(r"([1-9][0-9]{0,5})([mhd])", re.ASCII)
 _CONDITIONS_MAX: Final = 32
 _PREFIX_CHARS_MIN: Final = 8
 _TAKEN_WITHIN_S: Final = 3.0  # who asks looks every second
@@ -274,10 +272,7 @@ def _stamp(seconds: float) -> str:
 
 def grant_terms(duration: str, where: Iterable[str] = (), *, any_arguments: bool = False) -> GrantTerms:
     """Terms from texts like `7d` and `/repo=acme/*`; without `where` the same arguments, or any. Raises InputError."""
-    match = _DURATION.fullmatch(duration)
-    if match is None:
-        raise InputError(f"{duration[:80]!r} is not a duration; give minutes, hours or days: 30m, 12h, 7d")
-    seconds = int(match[1]) * _UNITS_S[match[2]]
+    seconds = duration_s(duration)
     if seconds > GRANT_S_MAX:
         raise InputError(f"{duration} is too long; an approval grant lasts at most {GRANT_S_MAX / 86_400:.0f} days")
     conditions = tuple(_condition(text) for text in where)

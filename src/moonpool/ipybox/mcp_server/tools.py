@@ -76,7 +76,7 @@ class IpyboxTools:
         self._grant = bindings.caller_grant(app.caller_grant)
         settings = app.settings
         self._asked = LiveApprovals(registrar, expiry_s=settings.approval_expiry_s, tenant_id=app.tenant_id)
-        self._calls = ConnectionCalls(app, bindings, self._waiting, keep=app.keep_outcome)
+        self._calls = ConnectionCalls(app, bindings, self._waiting)
         self._kernel = Kernel(app.runtime, self._grant, workspace, ipython=settings.environment == "data")
         self._registration = Registration(
             root=workspace.packages,
@@ -147,7 +147,7 @@ class IpyboxTools:
         cell = cast("JsonObject", outcome.data)
         return Answer(text=str(cell["text"]), is_error=cell["failed"] is True)
 
-    async def _run(self, request: CodeRequest, chars_max: int, call: ParkedCall[Envelope], caller: Caller) -> Envelope:
+    async def _run(self, request: CodeRequest, chars_max: int, call: ParkedCall, caller: Caller) -> Envelope:
         code = replace(
             request,
             observer=call.hear,
@@ -160,7 +160,7 @@ class IpyboxTools:
     async def _install(self, given: JsonObject, caller: Caller) -> Answer | InputNeeded:
         digest, begun = digest_json(given), datetime.now(UTC)
 
-        async def work(_: ParkedCall[Envelope]) -> Envelope:
+        async def work(_: ParkedCall) -> Envelope:
             told = await self._kernel.install(str(given["package_name"]))
             return outcome_of(INSTALL, f"run_{token_hex(16)}", digest, begun, told)
 
@@ -168,7 +168,7 @@ class IpyboxTools:
         return outcome if isinstance(outcome, InputNeeded) else text_answer(str(outcome.data))
 
     async def _register(self, given: JsonObject, caller: Caller) -> Answer | InputNeeded:
-        async def work(call: ParkedCall[Envelope]) -> Envelope:
+        async def work(call: ParkedCall) -> Envelope:
             run_id = f"run_{token_hex(16)}"
             call.run_ids.append(run_id)
             asker = caller.asker(call)

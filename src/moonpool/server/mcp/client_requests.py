@@ -15,12 +15,14 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from moonpool.pipeline.request_responder import AnswererGoneError
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable, Generator
 
     from moonpool.core.json import JsonObject
-    from moonpool.engine.pending_calls import ParkedCall
+    from moonpool.engine.pending_calls import Parked
     from moonpool.pipeline.call_state import CallContext
     from moonpool.pipeline.caller_grant import CallerGrant, RunFacts
     from moonpool.pipeline.request_responder import RequestResponder
@@ -70,7 +72,7 @@ class LeavingAsker:
     """Keeps the question with the call until its client asks for it."""
 
     abilities: Abilities
-    call: ParkedCall[Any]
+    call: Parked[Any]
     name: str = CLIENT
 
     def can(self, method: str, mode: str = "") -> bool:
@@ -81,8 +83,24 @@ class LeavingAsker:
 
 
 @dataclass(frozen=True, slots=True)
+class WaitingClient:
+    """The client of the request that waits for the call now, which need not be the one that began it."""
+
+    call: Parked[Any]
+    name: str = CLIENT
+
+    def can(self, method: str, mode: str = "") -> bool:
+        return self.call.asker is not None and self.call.asker.can(method, mode)
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        if self.call.asker is None:
+            raise AnswererGoneError("no request of the client waits for this execution")
+        return await self.call.asker.ask(method, params)
+
+
+@dataclass(frozen=True, slots=True)
 class _Binding:
-    call: ParkedCall[Any]
+    call: Parked[Any]
     asker: RequestResponder | None
 
 
@@ -115,7 +133,7 @@ class Bindings:
             self._askers.pop(run_id, None)
 
     @contextmanager
-    def binding(self, call: ParkedCall[Any], asker: RequestResponder | None) -> Generator[None]:
+    def binding(self, call: Parked[Any], asker: RequestResponder | None) -> Generator[None]:
         """Executions that start inside the block, with a grant from `caller_grant`, belong to `call`
         and ask `asker`.
         """

@@ -11,7 +11,7 @@ import asyncio
 import base64
 import logging
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 
 import mcp_types as types
 from mcp.server import Server
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 
     from moonpool.core.json import JsonObject, JsonValue
-    from moonpool.engine.pending_calls import ParkedCall
+    from moonpool.engine.pending_calls import Parked
     from moonpool.pipeline.request_responder import RequestResponder
     from moonpool.server.mcp.answers import Answer
     from moonpool.server.mcp.progress import Report
@@ -53,10 +53,12 @@ if TYPE_CHECKING:
     Context = ServerRequestContext[Any, Any]
 
 NAME: Final = "moonpool"
+_ABOUT: Final = "Runs code that calls tools of MCP servers, in a sandbox"
 LISTING_WAIT_S: Final = 2.0
 """How long the handshake waits for servers to list their tools. Clients time out after ten seconds."""
 _ANNOTATED_FROM: Final = "2025-03-26"
 _STRUCTURED_FROM: Final = "2025-06-18"
+_SERVER_INFO_SINCE: Final = {"title": "2025-06-18", "description": "2025-11-25"}
 _UNTIL_RESTART_MS: Final = 3_600_000
 _RESOURCE_NOT_FOUND: Final = -32002  # removed in 2026-07-28
 _log = logging.getLogger(__name__)
@@ -120,6 +122,7 @@ def build_server(tools: ServedTools | OwnServer) -> Server[Any]:
         NAME,
         version=VERSION,
         title="Moonpool",
+        description=_ABOUT,
         on_list_tools=handlers.list_tools,
         on_call_tool=handlers.call_tool,
         get_tool_input_schema=handlers.input_schema,
@@ -160,7 +163,7 @@ class _Handlers:
         modern = ctx.protocol_version >= SEALED_FROM
         async with AsyncExitStack() as stack:
             progress = None
-            if params.name == self._tools.offer.runs and wants_progress(ctx.params):
+            if params.name in {self._tools.offer.runs, self._tools.offer.waits} and wants_progress(ctx.params):
                 progress = OutputProgress(progress_report(ctx))
                 await stack.enter_async_context(progress.reporting())
             caller = Caller(
@@ -244,7 +247,7 @@ class _Handlers:
             return f"did you mean {near[0]}?"
         return f"upstream tools are called from code; use {offer.runs}"
 
-    def _asker(self, ctx: Context, call: ParkedCall[Any]) -> RequestResponder:
+    def _asker(self, ctx: Context, call: Parked[Any]) -> RequestResponder:
         """The asker for this client's user and model: by a request, or in the answer of the call."""
         able = abilities(ctx)
         if ctx.protocol_version >= SEALED_FROM:
@@ -253,10 +256,16 @@ class _Handlers:
 
 
 def instructions_added(profile: Instructed) -> ServerMiddleware[Any]:
-    """A middleware that adds the current servers to the answer to the handshake."""
+    """A middleware that adds the current servers to the answer to the handshake, and leaves out of it what its
+    revision does not have.
+    """
 
     async def add(ctx: Context, call_next: CallNext) -> HandlerResult:
         result = await call_next(ctx)
+        if ctx.method == "initialize" and isinstance(result, dict) and isinstance(told := result["serverInfo"], dict):
+            later = {name for name, since in _SERVER_INFO_SINCE.items() if result["protocolVersion"] < since}
+            known = cast("dict[str, Any]", told)
+            result["serverInfo"] = {name: value for name, value in known.items() if name not in later}
         if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
             try:
                 async with asyncio.timeout(LISTING_WAIT_S):

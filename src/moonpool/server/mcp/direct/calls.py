@@ -20,9 +20,10 @@ from moonpool.core.json import digest_json
 from moonpool.core.manifest import RESERVED_PREFIX
 from moonpool.engine.direct_calls import ClientCall, call_directly
 from moonpool.engine.request_state import RequestStateError
-from moonpool.server.mcp.client_requests import ROOTS, SAMPLE, LeavingAsker, SendingAsker
-from moonpool.server.mcp.connection_calls import Caller, ConnectionCalls, InputNeeded
+from moonpool.server.mcp.client_requests import ROOTS, SAMPLE, LeavingAsker, SendingAsker, WaitingClient
+from moonpool.server.mcp.connection_calls import Caller, InputNeeded
 from moonpool.server.mcp.direct.relay import CallRelay, log_level
+from moonpool.server.mcp.direct.waiting import WaitingCalls
 from moonpool.server.mcp.input_rounds import SEALED_FROM, abilities, sender
 from moonpool.upstreams.open_call import CallingClient
 from moonpool.upstreams.server_requests import INPUT_KEY
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from moonpool.core.calls import CallError, ToolCallOutcome
     from moonpool.core.json import JsonObject, JsonValue
-    from moonpool.engine.pending_calls import ParkedCall
+    from moonpool.engine.pending_calls import Parked
     from moonpool.engine.runtime import Runtime
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.pipeline.request_responder import RequestResponder
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
 
     Context = ServerRequestContext[Any, Any]
 
-WAITING_MAX: Final = 5
-"""Calls of one principal that its client left while they ask something; the oldest ends for a further one."""
 RESOURCE_NOT_FOUND: Final = -32002  # removed in 2026-07-28
 URL_ELICITATION_REQUIRED: Final = -32042  # of 2025-11-25
 _OF_THE_SERVER: Final = range(-32019, -31999)  # codes that the protocol leaves to servers
@@ -79,9 +78,7 @@ class DirectCalls:
 
     def __init__(self, app: CallingApp, runtime: Runtime, bindings: Bindings, grant: CallerGrant) -> None:
         self._runtime, self._bindings, self._grant = runtime, bindings, grant
-        self._parked = ConnectionCalls["ToolCallOutcome"](
-            app, bindings, grant.waiting, keep=None, giving_way_at=WAITING_MAX
-        )
+        self._waiting = WaitingCalls(app.settings, grant.principal, bindings, grant.waiting)
         self.session_id = f"direct_{token_hex(8)}"
 
     async def outcome(
@@ -103,11 +100,11 @@ class DirectCalls:
             answers=given.get("inputResponses") or {} if modern else {},
         )
 
-        async def work(parked: ParkedCall[ToolCallOutcome]) -> ToolCallOutcome:
+        async def work(parked: Parked[ToolCallOutcome]) -> ToolCallOutcome:
             client = CallingClient(
                 abilities=_names(able), log_level=wanted if modern or level else "", log=parked.hear_log
             )
-            with self._bindings.binding(parked, caller.asker(parked)):
+            with self._bindings.binding(parked, WaitingClient(parked)):
                 return await call_directly(
                     self._runtime,
                     self._grant,
@@ -128,18 +125,18 @@ class DirectCalls:
             raise MCPError(types.INVALID_PARAMS, "the arguments hold what no JSON can carry") from None
         async with relay.telling():
             try:
-                return await self._parked.outcome(call.said, key, work, caller)
+                return await self._waiting.outcome(call.said, key, work, caller)
             except RequestStateError as error:
                 raise MCPError(types.INVALID_PARAMS, str(error), {"reason": error.code}) from None
 
     def leave(self) -> int:
-        return self._parked.leave()
+        return self._waiting.leave()
 
     async def wait_spared(self) -> None:
-        await self._parked.wait_spared()
+        await self._waiting.wait_spared()
 
     async def close(self) -> None:
-        await self._parked.close()
+        await self._waiting.close()
 
 
 def refused(error: CallError | MoonpoolError) -> JsonObject:
@@ -173,7 +170,7 @@ def is_protocols(call: DirectCall) -> bool:
     return call.tool.startswith(RESERVED_PREFIX)
 
 
-def _asker(ctx: Context, able: Abilities, parked: ParkedCall[Any], turn: asyncio.Lock) -> RequestResponder:
+def _asker(ctx: Context, able: Abilities, parked: Parked[Any], turn: asyncio.Lock) -> RequestResponder:
     if ctx.protocol_version >= SEALED_FROM:
         return KeyedAsker(able, parked)
     return SendingAsker(able, sender(ctx), turn)

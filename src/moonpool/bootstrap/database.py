@@ -1,0 +1,47 @@
+"""The service's database, its organisations and keys, from settings."""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from moonpool.features.keys.service import Keys
+from moonpool.features.organisations.service import Organisations
+from moonpool.sandboxes.identity import serves_several_tenants
+from moonpool.store.database.addresses import database_address
+from moonpool.store.database.opening import open_database, upgrade_database
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+    from pathlib import Path
+
+    from moonpool.settings import Settings
+    from moonpool.store.database.base import Database
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceData:
+    """What is kept for all organisations together."""
+
+    database: Database
+    organisations: Organisations
+    keys: Keys
+
+
+@asynccontextmanager
+async def open_service_data(settings: Settings, data: Path) -> AsyncGenerator[ServiceData]:
+    """Open it; on exit everything is written. Raises ConfigError, DatabaseError."""
+    address = database_address(settings.database_url, data)
+    async with open_database(address, connections_max=settings.database_connections_max) as database:
+        keys = Keys(database, region=settings.key_region)
+        try:
+            yield ServiceData(database, Organisations(database, several=serves_several_tenants()), keys)
+        finally:
+            await keys.close()
+
+
+async def upgrade_service_data(settings: Settings, data: Path) -> tuple[str, str]:
+    """Bring its tables up to date; returns what it is, and the version that they had. Raises as `open_service_data`."""
+    address = database_address(settings.database_url, data)
+    return str(address), await upgrade_database(address)

@@ -1,0 +1,83 @@
+"""`moonpool orgs create|list|disable|enable`: organisations that the service serves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from moonpool.cli.approval_texts import shown_time
+from moonpool.cli.commands import command_group, json_lines
+from moonpool.cli.printer import print_json, print_table, remark
+from moonpool.cli.service_data import data_dir_option, database_url_option, with_service_data
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from moonpool.features.organisations.model import Organisation
+
+_COLUMNS: Final = ("id", "name", "created", "state")
+
+app = command_group("Organisations that the service serves: each has servers, rules, files and records of its own.")
+_org_argument = click.argument("org", metavar="ORG", help="The organisation's id.")
+
+
+@app.command("create")
+@_org_argument
+@click.option("--name", default="", metavar="TEXT", help="How people call it.")
+@data_dir_option
+@database_url_option
+def create(*, org: str, name: str, data_dir: Path | None, database_url: str | None) -> None:
+    """Make an organisation. Without root there can be one only."""
+    with_service_data(data_dir, database_url, lambda opened: opened.organisations.create(org, name))
+    remark(f"made organisation {org}; `moonpool keys create --org {org}` makes a key of it")
+
+
+@app.command("list")
+@json_lines
+@data_dir_option
+@database_url_option
+def list_(*, as_json: bool, data_dir: Path | None, database_url: str | None) -> None:
+    """List organisations."""
+    found = with_service_data(data_dir, database_url, lambda opened: opened.organisations.all())
+    if as_json:
+        for one in found:
+            print_json(_json(one))
+    elif found:
+        print_table(_COLUMNS, (_cells(one) for one in found))
+    if not found:
+        remark("there are no organisations; `moonpool orgs create ORG` makes one")
+
+
+@app.command("disable")
+@_org_argument
+@data_dir_option
+@database_url_option
+def disable(*, org: str, data_dir: Path | None, database_url: str | None) -> None:
+    """Refuse all credentials of an organisation, within one second everywhere. Nothing of it is removed."""
+    with_service_data(data_dir, database_url, lambda opened: opened.organisations.disable(org))
+    remark(f"organisation {org} is disabled")
+
+
+@app.command("enable")
+@_org_argument
+@data_dir_option
+@database_url_option
+def enable(*, org: str, data_dir: Path | None, database_url: str | None) -> None:
+    """Accept an organisation's credentials again."""
+    with_service_data(data_dir, database_url, lambda opened: opened.organisations.enable(org))
+    remark(f"organisation {org} is enabled")
+
+
+def _cells(one: Organisation) -> tuple[str, ...]:
+    state = "enabled" if one.disabled_at is None else f"disabled {shown_time(one.disabled_at)}"
+    return one.organisation_id, one.name, shown_time(one.created_at), state
+
+
+def _json(one: Organisation) -> dict[str, object]:
+    return {
+        "id": one.organisation_id,
+        "name": one.name,
+        "created_at": shown_time(one.created_at),
+        "disabled_at": one.disabled_at and shown_time(one.disabled_at),
+    }

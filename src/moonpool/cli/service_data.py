@@ -1,0 +1,50 @@
+"""Opens the service's database for commands, which may run while the service does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from moonpool.cli.config_choice import data_folder
+from moonpool.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from moonpool.bootstrap.database import ServiceData
+
+_T = TypeVar("_T")
+
+data_dir_option = click.option(
+    "--data-dir", type=Path, metavar="FOLDER", help="The service's data folder. Default: MOONPOOL_DATA_DIR, else yours."
+)
+database_url_option = click.option(
+    "--database-url",
+    metavar="URL",
+    help="The service's database. Other users of this machine can read arguments: better MOONPOOL_DATABASE_URL.",
+)
+
+
+def service_settings(data_dir: Path | None, database_url: str | None) -> tuple[Settings, Path]:
+    """Settings and the data folder. Raises ConfigError."""
+    settings = Settings.load(os.environ, data_dir=data_dir, database_url=database_url)
+    return settings, data_folder(settings)
+
+
+def with_service_data(
+    data_dir: Path | None, database_url: str | None, use: Callable[[ServiceData], Awaitable[_T]]
+) -> _T:
+    """Open the database, call `use`, and close it. Raises ConfigError, DatabaseError."""
+    from moonpool.bootstrap.database import open_service_data
+
+    settings, data = service_settings(data_dir, database_url)
+
+    async def run() -> _T:
+        async with open_service_data(settings, data) as opened:
+            return await use(opened)
+
+    return asyncio.run(run())

@@ -1,0 +1,1 @@
+"""Keys: credentials of programs, `sk-<region>-...`, made once, shown once, stored as a hash."""

@@ -1,0 +1,137 @@
+"""Making, listing, revoking and verifying keys.
+
+A verified key is remembered for `REMEMBERED_S`, so that a session of many requests asks the database once a second.
+INVARIANT: no longer: a key revoked anywhere is refused by every replica within one second. Only good keys are
+remembered, so a new one works at once, and guesses cannot fill the memory.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from sqlalchemy.exc import IntegrityError
+
+from moonpool.core.errors import InputError
+from moonpool.features.keys.model import KEYS_MAX, digest_of, is_key, make_key
+from moonpool.features.keys.table import KeyTable
+from moonpool.features.organisations.model import check_id, check_name
+from moonpool.store.database.base import DatabaseError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from moonpool.features.keys.model import ApiKey, KeySpec, NewKey
+    from moonpool.store.database.base import Database
+
+_log = logging.getLogger(__name__)
+REMEMBERED_S: Final = 0.8
+"""Less than a second by what a request may take from its verification to its effect."""
+REMEMBERED_MAX: Final = 10_000
+LAST_USED_S: Final = 60.0
+"""How exactly it is known when a key was used last."""
+_NOTES_MAX: Final = 64
+
+
+class _Remembered(NamedTuple):
+    key: ApiKey
+    asked_at: float
+
+
+class Keys:
+    """Of one database. Used from one event loop. Every method but `verify` raises DatabaseError and InputError."""
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        region: str = "local",
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._table, self._region = KeyTable(database), region
+        self._clock, self._monotonic = clock, monotonic
+        self._remembered: dict[bytes, _Remembered] = {}
+        self._noted_at: dict[str, float] = {}
+        self._notes: set[asyncio.Task[None]] = set()
+
+    async def create(self, spec: KeySpec) -> NewKey:
+        """A key of an organisation that exists. The result alone holds its text."""
+        check_id(spec.organisation_id)
+        check_name(spec.name, what="a key")
+        new = make_key(spec, self._region, self._clock())
+        try:
+            was_added = await self._table.add(new.stored)
+        except IntegrityError:
+            raise InputError(
+                f"there is no organisation {spec.organisation_id}; `moonpool orgs create` makes it"
+            ) from None
+        if not was_added:
+            raise InputError(f"organisation {spec.organisation_id} has {KEYS_MAX:,} keys, which is the most")
+        return new
+
+    async def all(self, organisation_id: str | None = None) -> Sequence[ApiKey]:
+        return await self._table.all(organisation_id)
+
+    async def revoke(self, key_id: str) -> bool:
+        """End it: here at once, in other replicas within a second. False: it was revoked before."""
+        changed = await self._table.revoke(key_id, self._clock())
+        self._remembered.clear()
+        if changed is None:
+            raise InputError(f"there is no key {key_id[:40]!r}; `moonpool keys list` shows all with their ids")
+        return changed
+
+    async def verify(self, credential: str) -> ApiKey | None:
+        """The key that `credential` is; None: it is no key, or unknown, revoked, expired or of a disabled organisation.
+
+        Raises DatabaseError. SECURITY: what takes different time here is the lookup by the SHA-256 of what was sent.
+        Who sends it cannot choose that hash, so nothing is learned of a stored one; the last comparison is constant.
+        """
+        if not is_key(credential):
+            return None
+        digest = digest_of(credential)
+        now = self._monotonic()
+        known = self._remembered.get(digest)
+        if known is None or not 0 <= now - known.asked_at < REMEMBERED_S:
+            self._remembered.pop(digest, None)
+            found = await self._table.usable(digest)
+            if found is None or not hmac.compare_digest(found.digest, digest):
+                return None
+            known = self._remember(digest, _Remembered(found, now))
+        if known.key.state(self._clock()) != "valid":
+            return None
+        self._note_use(known.key)
+        return known.key
+
+    async def close(self) -> None:
+        """Wait for what is being noted."""
+        if self._notes:
+            await asyncio.wait(self._notes)
+
+    def _remember(self, digest: bytes, known: _Remembered) -> _Remembered:
+        if len(self._remembered) >= REMEMBERED_MAX:
+            self._remembered.clear()
+        self._remembered[digest] = known
+        return known
+
+    def _note_use(self, key: ApiKey) -> None:
+        """Beside the request, which does not wait for it and does not fail by it."""
+        now = self._clock()
+        noted = max(key.last_used_at or 0.0, self._noted_at.get(key.key_id, 0.0))
+        if now - noted < LAST_USED_S or len(self._notes) >= _NOTES_MAX:
+            return
+        if len(self._noted_at) >= REMEMBERED_MAX:
+            self._noted_at.clear()
+        self._noted_at[key.key_id] = now
+        task = asyncio.create_task(self._keep_use(key.key_id, now))
+        self._notes.add(task)
+        task.add_done_callback(self._notes.discard)
+
+    async def _keep_use(self, key_id: str, now: float) -> None:
+        try:
+            await self._table.note_use(key_id, now, unless_since=now - LAST_USED_S)
+        except DatabaseError as error:
+            _log.warning("when key %s was used last cannot be kept: %s", key_id, error)

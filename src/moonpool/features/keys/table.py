@@ -1,0 +1,102 @@
+"""Keys in the service's database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from sqlalchemy import func, insert, or_, select, update
+
+from moonpool.features.keys.model import KEYS_MAX, SCOPES, ApiKey
+from moonpool.store.database.tables import API_KEY, ORGANISATION
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sqlalchemy import Connection, Row
+
+    from moonpool.store.database.base import Database
+
+LISTED_MAX: Final = 10_000
+
+
+class KeyTable:
+    """Every method raises DatabaseError."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def add(self, key: ApiKey) -> bool:
+        """Keep a new one; False: its organisation has too many. Raises IntegrityError when there is no organisation."""
+        values = {
+            "id": key.key_id,
+            "organisation_id": key.organisation_id,
+            "name": key.name,
+            "prefix": key.prefix,
+            "digest": key.digest,
+            "scopes": " ".join(scope for scope in SCOPES if scope in key.scopes),
+            "profile": key.profile,
+            "created_at": key.created_at,
+            "expires_at": key.expires_at,
+        }
+        own = select(func.count()).select_from(API_KEY).where(API_KEY.c.organisation_id == key.organisation_id)
+
+        def work(connection: Connection) -> bool:
+            if connection.execute(own).scalar_one() >= KEYS_MAX:
+                return False
+            connection.execute(insert(API_KEY).values(values))
+            return True
+
+        return await self._database.write(work)
+
+    async def usable(self, digest: bytes) -> ApiKey | None:
+        """The key with this digest, if it is not revoked and its organisation is enabled."""
+        query = (
+            select(API_KEY)
+            .join(ORGANISATION, ORGANISATION.c.id == API_KEY.c.organisation_id)
+            .where(API_KEY.c.digest == digest, API_KEY.c.revoked_at.is_(None), ORGANISATION.c.disabled_at.is_(None))
+        )
+        rows = await self._database.read(query)
+        return _key(rows[0]) if rows else None
+
+    async def all(self, organisation_id: str | None) -> Sequence[ApiKey]:
+        """By organisation and age: of one, or of all of them."""
+        query = select(API_KEY).order_by(API_KEY.c.organisation_id, API_KEY.c.created_at, API_KEY.c.id)
+        if organisation_id is not None:
+            query = query.where(API_KEY.c.organisation_id == organisation_id)
+        return [_key(row) for row in await self._database.read(query.limit(LISTED_MAX))]
+
+    async def revoke(self, key_id: str, now: float) -> bool | None:
+        """False: it was revoked before; None: there is none of this id."""
+        known = select(API_KEY.c.id).where(API_KEY.c.id == key_id)
+        change = update(API_KEY).where(API_KEY.c.id == key_id, API_KEY.c.revoked_at.is_(None)).values(revoked_at=now)
+
+        def work(connection: Connection) -> bool | None:
+            if connection.execute(change).rowcount:
+                return True
+            return None if connection.execute(known).first() is None else False
+
+        return await self._database.write(work)
+
+    async def note_use(self, key_id: str, now: float, *, unless_since: float) -> None:
+        """Keep when it was used last, unless another replica did so lately."""
+        seldom = or_(API_KEY.c.last_used_at.is_(None), API_KEY.c.last_used_at <= unless_since)
+        change = update(API_KEY).where(API_KEY.c.id == key_id, seldom).values(last_used_at=now)
+        await self._database.write(lambda connection: connection.execute(change), durable=False)
+
+
+def _key(row: Row[Any]) -> ApiKey:
+    """SECURITY: a scope that this program does not know grants nothing."""
+    names = set(str(row.scopes).split())
+    return ApiKey(
+        key_id=row.id,
+        organisation_id=row.organisation_id,
+        prefix=row.prefix,
+        name=row.name,
+        scopes=frozenset(scope for scope in SCOPES if scope in names),
+        profile=row.profile,
+        created_at=row.created_at,
+        expires_at=row.expires_at,
+        revoked_at=row.revoked_at,
+        last_used_at=row.last_used_at,
+        digest=bytes(row.digest),
+    )

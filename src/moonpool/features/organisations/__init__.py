@@ -1,0 +1,1 @@
+"""Organisations: whose programs and users the service serves. Each is one tenant."""

@@ -1,0 +1,77 @@
+"""Who sends a request over HTTP, and the seam of what finds that out.
+
+Several authenticators are asked in turn (`server.http.authentication`); a credential that none of them knows is a
+failed authentication. Everything below knows only the `HttpCaller`.
+
+SECURITY: a caller is made from a checked credential and never from anything else of a request. Its `organisation` is
+the id of the only tenant that the request can reach, `(organisation, principal)` the owner of every handle it makes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, get_args
+
+from moonpool.core.errors import Fault, MoonpoolError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+Scope: TypeAlias = Literal["execute", "files", "approve", "admin"]
+SCOPES: Final[frozenset[Scope]] = frozenset(get_args(Scope))
+
+
+class AuthenticationError(MoonpoolError):
+    """A credential is missing, wrong, expired or revoked: 401. The message does not say which of the last three."""
+
+    code = "authentication_failed"
+    fault = Fault.CALLER
+
+
+class ScopeError(MoonpoolError):
+    """The credential is good, but not for this: 403. Nothing was done."""
+
+    code = "scope_missing"
+    fault = Fault.CALLER
+
+    def __init__(self, scope: Scope) -> None:
+        super().__init__(f"this credential lacks the scope {scope}; use one that has it, or ask its organisation")
+        self.scope = scope
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpCaller:
+    """Whoever sent a request, as its credential says."""
+
+    organisation: str  # the id of its tenant
+    principal: str  # key:<id>, user:<issuer>#<subject>, client:<issuer>#<id> or local:<user>
+    scopes: frozenset[Scope]
+    profile: str | None = None  # the only one that this credential may use; None: the one that the path names
+    roles: tuple[str, ...] = ()
+    is_person: bool = False
+    """A login of a user, or the host's terminal: it may answer questions that only a person may answer."""
+    client_id: str | None = None  # of the OAuth client
+
+    def require(self, scope: Scope) -> None:
+        """Raises ScopeError without it."""
+        if scope not in self.scopes:
+            raise ScopeError(scope)
+
+
+class Authenticator(Protocol):
+    """Knows one kind of credential."""
+
+    async def authenticate(self, credential: str, /) -> HttpCaller | None:
+        """The caller with this credential, which is what follows `Bearer `; None: it is not one of this kind.
+
+        Raises AuthenticationError for one of this kind that is wrong, expired or revoked.
+        """
+        ...
+
+
+async def authenticated(credential: str, authenticators: Sequence[Authenticator]) -> HttpCaller:
+    """The caller with this credential. Raises AuthenticationError."""
+    for authenticator in authenticators:
+        if (caller := await authenticator.authenticate(credential)) is not None:
+            return caller
+    raise AuthenticationError("the credential is not valid; use one that is")

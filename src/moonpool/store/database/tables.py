@@ -1,0 +1,38 @@
+"""The service's tables, as the newest migration leaves them; a test compares.
+
+Times are seconds since 1970, as everywhere in Moonpool. Text is bounded by the features that write it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from sqlalchemy import Column, Double, ForeignKey, Index, LargeBinary, MetaData, String, Table
+
+METADATA: Final = MetaData()
+
+ORGANISATION: Final = Table(
+    "organisation",
+    METADATA,
+    Column("id", String(63), primary_key=True),
+    Column("name", String(200), nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("disabled_at", Double),
+)
+
+API_KEY: Final = Table(
+    "api_key",
+    METADATA,
+    Column("id", String(32), primary_key=True),
+    Column("organisation_id", String(63), ForeignKey("organisation.id"), nullable=False),
+    Column("name", String(200), nullable=False),
+    Column("prefix", String(64), nullable=False),
+    Column("digest", LargeBinary(32), nullable=False, unique=True),
+    Column("scopes", String(200), nullable=False),
+    Column("profile", String(63)),
+    Column("created_at", Double, nullable=False),
+    Column("expires_at", Double),
+    Column("revoked_at", Double),
+    Column("last_used_at", Double),
+    Index("api_key_by_organisation", "organisation_id"),
+)

@@ -1,0 +1,131 @@
+"""`moonpool keys`, `orgs` and `db`: what they print, what they refuse, and that they need no service to stop."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cli.console import moonpool
+from moonpool.features.keys.service import Keys
+from moonpool.store.database.addresses import SqliteAddress
+from moonpool.store.database.opening import open_database
+from moonpool.store.paths import database_path
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def created(home: Path, data: Path, *options: str) -> dict[str, str]:
+    done = moonpool(home, "keys", "create", "--data-dir", data, "--org", "acme", "--json", *options)
+    assert done.exit_code == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.claim("C-KEY-1")
+@pytest.mark.req("J-040")
+def test_a_key_is_made_with_its_organisation_and_printed_once(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    made = created(tmp_path, data, "--profile", "code")
+    assert set(made) == {"id", "key"}
+    assert re.fullmatch(r"sk-local-[A-Za-z0-9]{43}", made["key"])
+
+    listed = moonpool(tmp_path, "keys", "list", "--data-dir", data, "--json")
+    assert json.loads(listed.stdout) == {
+        "id": made["id"],
+        "org": "acme",
+        "prefix": made["key"][:13],
+        "name": "",
+        "scopes": ["execute", "files"],
+        "profile": "code",
+        "state": "valid",
+        "created_at": json.loads(listed.stdout)["created_at"],
+        "expires_at": None,
+        "revoked_at": None,
+        "last_used_at": None,
+    }
+    everything = b"".join(path.read_bytes() for path in data.rglob("*") if path.is_file())
+    assert made["key"].encode() not in everything
+    shown = moonpool(tmp_path, "keys", "list", "--data-dir", data).stdout.decode()
+    assert "acme" in shown
+    assert made["key"] not in shown
+
+
+@pytest.mark.anyio
+async def test_a_service_that_runs_sees_at_once_what_commands_do(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "private").mkdir(parents=True)
+    async with open_database(SqliteAddress(database_path(data), is_default=True)) as database:
+        keys = Keys(database, monotonic=lambda: 0.0 if not revoked else 1.0)
+        revoked: list[str] = []
+        made = created(tmp_path, data)
+        assert await keys.verify(made["key"])
+
+        assert moonpool(tmp_path, "keys", "revoke", made["id"], "--data-dir", data).exit_code == 0
+        revoked.append(made["id"])
+        assert await keys.verify(made["key"]) is None
+        await keys.close()
+
+    assert moonpool(tmp_path, "keys", "revoke", made["id"], "--data-dir", data).exit_code == 1
+
+
+def test_without_json_standard_output_is_the_key_alone(tmp_path: Path) -> None:
+    done = moonpool(
+        tmp_path, "keys", "create", "--org", "acme", "--data-dir", tmp_path / "data", "--scope", "admin", "--expires",
+        "90d", "--name", "ci", MOONPOOL_KEY_REGION="eu",
+    )  # fmt: skip
+    assert re.fullmatch(rb"sk-eu-[A-Za-z0-9]{43}\n", done.stdout)
+    assert done.stdout.strip().decode() not in done.stderr
+    assert "this is the only time" in done.stderr
+
+
+def test_organisations_are_made_listed_disabled_and_enabled(tmp_path: Path) -> None:
+    def orgs(*arguments: str) -> tuple[int, list[object], str]:
+        done = moonpool(tmp_path, "orgs", *arguments, MOONPOOL_DATA_DIR=str(tmp_path / "data"))
+        return done.exit_code, [json.loads(line) for line in done.stdout.splitlines()], done.stderr
+
+    assert orgs("list", "--json")[:2] == (0, [])
+    assert orgs("create", "acme", "--name", "Acme, Inc.")[0] == 0
+    assert orgs("disable", "acme")[0] == 0
+    refused = moonpool(tmp_path, "keys", "create", "--org", "acme", MOONPOOL_DATA_DIR=str(tmp_path / "data"))
+    assert refused.sentence == "organisation acme is disabled; `moonpool orgs enable acme` [input_invalid]"
+    assert orgs("enable", "acme")[0] == 0
+    (found,) = orgs("list", "--json")[1]
+    assert isinstance(found, dict)
+    assert (found["id"], found["name"], found["disabled_at"]) == ("acme", "Acme, Inc.", None)
+    assert "there is an organisation acme already" in orgs("create", "acme")[2]
+    second = orgs("create", "zeta")
+    assert (second[0], "[one_organisation]" in second[2]) == ((0, False) if os.geteuid() == 0 else (2, True))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        pytest.param(["keys", "create"], "missing option '--org'", id="no organisation"),
+        pytest.param(["keys", "create", "--org", "A"], "cannot be the id of an organisation", id="a wrong id"),
+        pytest.param(["keys", "create", "--org", "a", "--scope", "root"], "'root' is no scope; choose", id="a scope"),
+        pytest.param(["keys", "create", "--org", "a", "--expires", "soon"], "is not a duration", id="a duration"),
+        pytest.param(["keys", "create", "--org", "a", "--profile", "../x"], "cannot be a profile", id="a profile"),
+        pytest.param(["keys", "create", "--org", "a", "--name", "\x1b[1m"], "must be one line", id="a name"),
+        pytest.param(["keys", "revoke", "none"], "there is no key 'none'", id="an unknown key"),
+        pytest.param(["db", "upgrade", "--database-url", "mysql://u:s3cret@h/x"], "is not supported", id="a URL"),
+        pytest.param(
+            ["keys", "list", "--database-url", "postgresql://u:s3cret@127.0.0.1:1/x"],
+            "cannot be reached",
+            id="no server",
+        ),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(tmp_path: Path, arguments: list[str], sentence: str) -> None:
+    done = moonpool(tmp_path, *arguments, MOONPOOL_DATA_DIR=str(tmp_path / "data"))
+    assert sentence in done.sentence
+    assert "s3cret" not in done.sentence
+
+
+def test_tables_are_made_once(tmp_path: Path) -> None:
+    first, second = (moonpool(tmp_path, "db", "upgrade", "--data-dir", tmp_path / "data").stderr for _ in range(2))
+    assert "was brought from version none to" in first
+    assert "is up to date" in second
