@@ -190,6 +190,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `127.0.0.1:9464`. Empty: nowhere.
     """
 
+    public_url: str = ""
+    """The address under which others reach `moonpool serve`, as `https://moonpool.example.com`. Empty: its own."""
+
+    oauth_issuers: Path | None = None
+    """The file of OAuth issuers whose access tokens `moonpool serve` takes. None: it takes none."""
+
+    request_bytes_max: _Count = 4 * 1024**2
+    """The body of one request to `moonpool serve`."""
+
     network: str = "any"
     """What a session with a network may be allowed to reach at most: domains, separated by commas; `any`; or `none`."""
 
@@ -305,8 +314,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def __repr__(self) -> str:
         """SECURITY: without values: some hold passwords."""
-        changed = (n for n, d in zip(self.__struct_fields__, self.__struct_defaults__) if getattr(self, n) != d)  # noqa: B905
-        return f"Settings({', '.join(changed)})"
+        defaults = zip(self.__struct_fields__, self.__struct_defaults__, strict=True)
+        return f"Settings({', '.join(name for name, default in defaults if getattr(self, name) != default)})"
 
     @property
     def network_bound(self) -> NetworkRules | None:

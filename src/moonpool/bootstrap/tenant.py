@@ -61,6 +61,7 @@ if TYPE_CHECKING:
     from moonpool.engine.packages.installer import PackageInstaller
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.environments.base import ProgressSink
+    from moonpool.features.consents.model import Consents
     from moonpool.features.learned_types.service import LearnedTypes
     from moonpool.network.rules import NetworkRules
     from moonpool.pipeline.approval import Approver
@@ -109,21 +110,24 @@ async def open_tenant(  # noqa: PLR0913  what a tenant has of its own
     policy: Policy | None = None,
     eagerly: bool = False,
     data: Path | None = None,
+    consents: Consents | None = None,
 ) -> AsyncGenerator[Tenant]:
     """Open a tenant; on exit its sessions end, its sandboxes are gone and its records are committed.
 
     Any task may leave it; `Engine.close_tenant` closes it earlier. `settings` are its own limits and rules where they
     differ from the engine's; `policy` is one that was read already. `data` is its folder, if not the one that its id
     has; several tenants of one owner may share a folder. `eagerly` opens the journal now, so that a fault of its file
-    is heard at once; else the first record opens it.
+    is heard at once; else the first record opens it. `consents` are those of users to OAuth clients.
     Raises InputError for an id that cannot be one or is open already, ConfigError, JournalError.
     """
     check_id(tenant_id, what="a tenant")
     # SECURITY: the id is taken before anything is awaited and until all is closed: two that share a scope would close
     # each other's sandboxes.
-    folder = data or tenant_dir(engine.data, tenant_id)
+    folder = data or tenant_dir(engine.state, tenant_id)
     settings = settings or engine.settings
-    resource = _tenant(engine, tenant_id, folder, config, approver, settings, policy, eagerly=eagerly)
+    resource = _tenant(
+        engine, tenant_id, folder, config, approver, settings, policy, consents=consents, eagerly=eagerly
+    )
     owner: OwnerTask[Tenant] = engine.tenants.start(tenant_id, resource, f"tenant {tenant_id!r}")
     tenant = await owner.opened()
     try:
@@ -142,6 +146,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
     settings: Settings,
     policy: Policy | None,
     *,
+    consents: Consents | None,
     eagerly: bool,
 ) -> AsyncGenerator[Tenant]:
     """See `open_tenant`. Entered and left by one task."""
@@ -195,7 +200,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             tokens=accounting,
             languages=engine.languages,
             network_services=engine.network_services,
-            packages=_installer(engine, settings, data, tenant_id),
+            packages=package_installer(engine, settings, data, tenant_id),
             recorder=recorder,
             plans=Plans(
                 PlanStore(plans_path(data), take=engine.disk_room.take), records, expiry_s=settings.plan_expiry_s
@@ -216,6 +221,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             tool_registry,
             tenant_id=tenant_id,
             bounds=engine.approval_bounds,
+            consents=consents,
         )
         yield Tenant(
             tenant_id=tenant_id,
@@ -267,7 +273,7 @@ def _closing(stack: AsyncExitStack, close: Callable[[], Coroutine[object, object
     stack.push_async_callback(lambda: finish(close()))
 
 
-def _installer(
+def package_installer(
     engine: Engine, settings: Settings, data: Path, tenant_id: str
 ) -> Callable[[], Awaitable[PackageInstaller]] | None:
     """Makes what installs packages once it is wanted: that asks pip for its settings. None: nobody may install."""

@@ -100,6 +100,7 @@ class WaitingClient:
 
 @dataclass(frozen=True, slots=True)
 class _Binding:
+    of: Bindings
     call: Parked[Any]
     asker: RequestResponder | None
 
@@ -118,9 +119,9 @@ class Bindings:
         return self._askers.get(run_id)
 
     def asker_of_this_task(self) -> RequestResponder | None:
-        """The asker for questions before the execution begins."""
+        """The asker for questions before the execution begins, if it was bound here."""
         binding = _binding.get()
-        return None if binding is None else binding.asker
+        return binding.asker if binding is not None and binding.of is self else None
 
     @contextmanager
     def asking(self, run_id: str, asker: RequestResponder | None) -> Generator[None]:
@@ -137,7 +138,7 @@ class Bindings:
         """Executions that start inside the block, with a grant from `caller_grant`, belong to `call`
         and ask `asker`.
         """
-        token = _binding.set(_Binding(call, asker))
+        token = _binding.set(_Binding(self, call, asker))
         try:
             yield
         finally:

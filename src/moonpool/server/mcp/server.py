@@ -74,6 +74,11 @@ class Instructed(Protocol):
 class ServedProfile(Instructed, Protocol):
     """What is served to the clients of one connection, or of one principal: what transports need of every profile."""
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call goes on, also without a request; `close` would end it."""
+        ...
+
     def prepare(self) -> None:
         """Begin in the background what the first call would wait for."""
         ...
@@ -262,10 +267,10 @@ def instructions_added(profile: Instructed) -> ServerMiddleware[Any]:
 
     async def add(ctx: Context, call_next: CallNext) -> HandlerResult:
         result = await call_next(ctx)
-        if ctx.method == "initialize" and isinstance(result, dict) and isinstance(told := result["serverInfo"], dict):
+        if ctx.method == "initialize" and isinstance(result, dict):
+            told = cast("JsonObject", result["serverInfo"])
             later = {name for name, since in _SERVER_INFO_SINCE.items() if result["protocolVersion"] < since}
-            known = cast("dict[str, Any]", told)
-            result["serverInfo"] = {name: value for name, value in known.items() if name not in later}
+            result["serverInfo"] = {name: value for name, value in told.items() if name not in later}
         if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
             try:
                 async with asyncio.timeout(LISTING_WAIT_S):

@@ -129,6 +129,10 @@ class DirectCalls:
             except RequestStateError as error:
                 raise MCPError(types.INVALID_PARAMS, str(error), {"reason": error.code}) from None
 
+    @property
+    def is_busy(self) -> bool:
+        return self._waiting.is_busy
+
     def leave(self) -> int:
         return self._waiting.leave()
 

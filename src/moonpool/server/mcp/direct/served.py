@@ -76,6 +76,11 @@ class Served:
         told = [_WHAT, *map(_of_server, manifest.servers if manifest is not None else ())]
         return clip("\n\n".join(told), INSTRUCTIONS_CHARS_MAX)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call goes on; `close` would end it."""
+        return self.calls.is_busy
+
     def leave(self) -> int:
         """The client has disconnected; returns how many calls go on because they wait in the queue of approvals."""
         return self.calls.leave()

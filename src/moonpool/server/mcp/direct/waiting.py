@@ -79,6 +79,11 @@ class WaitingCalls:
             return InputNeeded(questions=outcome, state=self._seal.sealed(state))
         return outcome
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call goes on."""
+        return any(not call.over for call in self._calls.values())
+
     def leave(self) -> int:
         """The client has disconnected; returns how many calls go on because they wait in the queue of approvals."""
         for call in self._calls.values():
@@ -135,12 +140,12 @@ class WaitingCalls:
             call = self._calls.get(state.call_id)
             if call is None or state.key != key or call.key != key:
                 raise RequestStateError
-            call.answer(answers, state.questions)
+            call.questions.answer(answers, state.questions)
             return call
         set_aside = (call for call in self._calls.values() if call.set_aside and call.key == key)
         if (call := next(set_aside, None)) is None:
             call = Parked["ToolCallOutcome"](key, self, self, OutputWindow(0))
-            call.early = answers
+            call.questions.early = answers
             self._calls[call.call_id] = call
             call.start(work(call))
         return call
