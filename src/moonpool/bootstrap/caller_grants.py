@@ -75,8 +75,10 @@ class CallerGrants:
         roles: tuple[str, ...] = (),
         layers: tuple[Layer, ...] = (),
         client_id: str | None = None,
+        calls_max: int | None = None,
     ) -> CallerGrant:
-        """The grant of one request: principal, roles, rules in addition to the tenant's, and the OAuth client, if any.
+        """The grant of one request: principal, roles, rules in addition to the tenant's, and the OAuth client, if any;
+        `calls_max` where an execution may make fewer calls than the settings say.
 
         Budgets of a principal are counted over all its requests, whatever rules they bring. Raises InputError for a
         name that is empty, longer than `PRINCIPAL_CHARS_MAX` or not visible as it is, and above `PRINCIPALS_MAX`.
@@ -87,7 +89,8 @@ class CallerGrants:
             raise InputError(f"{problem}; use 1 to {PRINCIPAL_CHARS_MAX} visible characters")
         key = self._ledger(principal)
         policy = Policy(layers=(*self._policy.layers, *layers)) if layers else self._policy
-        settings, tool_registry = self._settings, self._tool_registry
+        tool_registry = self._tool_registry
+        limits = CallLimits(calls_max=min(self._settings.tool_calls_max, calls_max or self._settings.tool_calls_max))
         consent = None if client_id is None else PairConsent(self._consents, self._tenant_id, principal, client_id)
 
         def make_context(facts: RunFacts) -> CallContext:
@@ -100,7 +103,7 @@ class CallerGrants:
                     responder=facts.responder,
                     policy=policy,
                     trust=self._trust,
-                    limits=CallLimits(calls_max=settings.tool_calls_max),
+                    limits=limits,
                     key=key,
                     consent=consent,
                 ),

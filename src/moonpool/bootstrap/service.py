@@ -34,6 +34,7 @@ from moonpool.server.http.principal_servers import PrincipalServers, ServiceBusy
 from moonpool.server.mcp.approver import ElicitingApprover
 from moonpool.server.mcp.client_requests import Bindings
 from moonpool.server.mcp.profiles import PROFILES
+from moonpool.store.journal_reading import FileJournalReader
 from moonpool.store.paths import DEFAULT_TENANT, journal_path, tenant_dir
 
 if TYPE_CHECKING:
@@ -238,4 +239,4 @@ def _metrics(engine: Engine, journal: Path) -> Metrics:
         )
         return Exposed(version=VERSION, recorded=recorded, pool=gauges)
 
-    return Metrics(journal, expose)
+    return Metrics(FileJournalReader(journal), expose)

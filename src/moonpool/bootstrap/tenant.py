@@ -200,7 +200,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             tokens=accounting,
             languages=engine.languages,
             network_services=engine.network_services,
-            packages=_installer(engine, settings, data, tenant_id),
+            packages=package_installer(engine, settings, data, tenant_id),
             recorder=recorder,
             plans=Plans(
                 PlanStore(plans_path(data), take=engine.disk_room.take), records, expiry_s=settings.plan_expiry_s
@@ -273,7 +273,7 @@ def _closing(stack: AsyncExitStack, close: Callable[[], Coroutine[object, object
     stack.push_async_callback(lambda: finish(close()))
 
 
-def _installer(
+def package_installer(
     engine: Engine, settings: Settings, data: Path, tenant_id: str
 ) -> Callable[[], Awaitable[PackageInstaller]] | None:
     """Makes what installs packages once it is wanted: that asks pip for its settings. None: nobody may install."""

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from moonpool.features.approvals.model import ApprovalAnswer, ApprovalGrant, ApprovalRequest
     from moonpool.features.approvals.service import GrantTerms
+    from moonpool.pipeline.approval import Approver
 
     Taker = Callable[["ApprovalQuestion"], None]
 
@@ -105,6 +106,10 @@ class ApprovalQuestion:
         finally:
             self._over.set()
 
+    async def wait_over(self) -> None:
+        """Returns once it cannot be answered any more, however that came."""
+        await self._over.wait()
+
     def give_up(self, why: str) -> None:
         """Whoever was to answer is gone. An answer that is being given is given."""
         self._given_up = why
@@ -170,9 +175,13 @@ class EventApprover:
         *,
         by: Answerer = Answerer(name=NAME, person=False),  # noqa: B008  frozen
         open_count_max: int = OPEN_COUNT_MAX_DEFAULT,
+        beside: Approver | None = None,
     ) -> None:
-        """`by` answers where an answer does not say who gave it. Raises InputError."""
-        self.by, self._open_count_max = as_recorded(by), open_count_max
+        """`by` answers where an answer does not say who gave it; `beside` is asked where nobody here takes questions.
+
+        Raises InputError.
+        """
+        self.by, self._open_count_max, self._beside = as_recorded(by), open_count_max, beside
         self._grants: GrantStorage | None = None
         self._open: dict[ApprovalQuestion, None] = {}  # oldest first
         self._takers: dict[str, Taker] = {}  # of one execution each
@@ -187,6 +196,8 @@ class EventApprover:
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         take = self._takers.get(request.run_id) or (self._put if self._readers else None)
+        if take is None and self._beside is not None:
+            return await self._beside.ask(request)
         if take is None:
             return reject(request, NAME, "this application takes no questions")
         if len(self._open) >= self._open_count_max:
