@@ -19,11 +19,11 @@ from moonpool.bootstrap.engine import open_engine
 from moonpool.bootstrap.folders import data_folder
 from moonpool.bootstrap.tenant import open_tenant
 from moonpool.configuration.policies import policy_in_force
-from moonpool.core.errors import ConfigError, MoonpoolError
+from moonpool.core.errors import MoonpoolError
 from moonpool.core.version import VERSION
 from moonpool.features.approvals.files import open_queue
 from moonpool.sandboxes.shielding import finish
-from moonpool.server.http.admission import Bearers, Everybody
+from moonpool.server.http.admission import Everybody
 from moonpool.server.http.application import admins_only, asgi_route
 from moonpool.server.http.callers import SCOPES, HttpCaller
 from moonpool.server.http.exposition import Exposed, PoolGauges
@@ -52,7 +52,6 @@ if TYPE_CHECKING:
     from moonpool.features.usage.measures import Measures
     from moonpool.sandboxes.base import SandboxBackend
     from moonpool.server.http.admission import Admission
-    from moonpool.server.http.callers import Authenticator
     from moonpool.server.mcp.profiles import Profile, Profiles
     from moonpool.server.mcp.server import ServedTools
     from moonpool.settings import Settings
@@ -229,16 +228,6 @@ def everybody(profile: str | None, profiles: Profiles = PROFILES) -> Admission:
     return Everybody(
         HttpCaller(organisation=DEFAULT_TENANT, principal=local_principal(), scopes=SCOPES, profile=profile)
     )
-
-
-def bearers(authenticators: Sequence[Authenticator]) -> Admission:
-    """Admits who has a credential. Raises ConfigError when there is nothing that could know one."""
-    if not authenticators:
-        raise ConfigError(
-            "nobody could use this service, because nothing knows a credential; for yourself alone start it with "
-            "--no-auth, on a loopback address"
-        )
-    return Bearers(authenticators)
 
 
 def _metrics(engine: Engine, journal: JournalReader) -> Metrics:

@@ -6,13 +6,14 @@ import asyncio
 import ipaddress
 import os
 import signal
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from moonpool.bootstrap.service import bearers, everybody, open_service
+from moonpool.bootstrap.admission import Admitted, open_admission
+from moonpool.bootstrap.service import everybody, open_service
 from moonpool.cli.commands import command, config_option
 from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.cli.mcp import settings_of_service
@@ -63,9 +64,9 @@ def serve(  # noqa: PLR0913  its options
     if profile is not None and not no_auth:
         raise click.UsageError("--profile needs --no-auth; else the path or the credential names the profile")
     address = _address(host)
-    admission = _admission(address, profile, no_auth=no_auth)
+    everyone = _everyone(address, profile) if no_auth else None
     overrides: dict[str, Path | str | None] = {"policy": policy, "environment": env, "backend": backend}
-    asyncio.run(_serve(address, port, admission, config, data_dir, overrides, is_open=no_auth))
+    asyncio.run(_serve(address, port, everyone, config, data_dir, overrides))
 
 
 def _address(host: str) -> str:
@@ -76,10 +77,8 @@ def _address(host: str) -> str:
         raise ConfigError(f"--host must be an IP address, but is {host[:100]!r}; write 127.0.0.1 or ::1") from None
 
 
-def _admission(address: str, profile: str | None, *, no_auth: bool) -> Admission:
-    """Who may use it. Raises ConfigError, UnknownProfileError."""
-    if not no_auth:
-        return bearers(())
+def _everyone(address: str, profile: str | None) -> Admission:
+    """Admits everybody. Raises ConfigError, UnknownProfileError."""
     # SECURITY: fails closed: whoever reaches the address can run code as this user's tenant.
     if not ipaddress.ip_address(address).is_loopback:
         raise ConfigError(
@@ -92,23 +91,29 @@ def _admission(address: str, profile: str | None, *, no_auth: bool) -> Admission
 async def _serve(
     host: str,
     port: int,
-    admission: Admission,
+    everyone: Admission | None,
     config_path: Path | None,
     data_dir: Path | None,
     overrides: dict[str, Path | str | None],
-    *,
-    is_open: bool,
 ) -> None:
-    """Serve until a signal, then answer what is in progress. Raises MoonpoolError."""
+    """Serve until a signal, then answer what is in progress; without `everyone`, those with a credential.
+
+    Raises MoonpoolError.
+    """
     settings = await settings_of_service(overrides)
     config = await asyncio.to_thread(read_config, config_path)
     state = _state_folder(settings, data_dir)
     listener = ServiceListener(host, port)
-    with ExitStack() as bound:
+    async with AsyncExitStack() as bound:
         bound.callback(listener.close)
         readiness = Readiness()
         names = Names.of(host, listener.port, public_url=settings.public_url)
-        application = Application(names, admission, readiness)
+        if everyone is None:
+            opening = open_admission(settings, state, names, f"http://{listener.netloc}")
+            admitted = await bound.enter_async_context(opening)
+        else:
+            admitted = Admitted(admission=everyone)
+        application = Application(names, admitted.admission, readiness)
         stop = bound.enter_context(_stopping())
         progress = bound.enter_context(stderr_progress())
         async with http_served(listener, application) as server:
@@ -119,10 +124,11 @@ async def _serve(
                 report=_report,
                 state=state,
                 progress=progress,
-                is_open=is_open,
+                is_open=everyone is not None,
+                consents=admitted.consents,
             )
             async with service_open as service:
-                application.open(service.routes)
+                application.open(service.routes, admitted.public)
                 readiness.phase = "ready"
                 _report(f"MCP at http://{listener.netloc}/mcp")
                 await stop.wait()
