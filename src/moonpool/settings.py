@@ -184,6 +184,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     `127.0.0.1:9464`. Empty: nowhere.
     """
 
+    public_url: str = ""
+    """The address under which others reach `moonpool serve`, as `https://moonpool.example.com`. Empty: its own."""
+
+    request_bytes_max: _Count = 4 * 1024**2
+    """The body of one request to `moonpool serve`."""
+
     network: str = "any"
     """What a session with a network may be allowed to reach at most: domains, separated by commas; `any`; or `none`."""
 

@@ -47,7 +47,8 @@ class Engine:
 
     settings: Settings
     environ: Mapping[str, str]
-    data: Path
+    data: Path  # with environments and what tenants share
+    state: Path  # below it the folders of tenants
     backend: SandboxBackend
     pool: SandboxPool
     sandbox_spec: SandboxSpec  # without a tenant, see `spec_for`
@@ -94,14 +95,17 @@ async def open_engine(
     serving: bool = False,
     progress: ProgressSink | None = None,
     backend: SandboxBackend | None = None,
+    state: Path | None = None,
 ) -> AsyncGenerator[Engine]:
     """Build the engine. Raises HostUnfitError, ConfigError and start errors of the packages below.
 
     On the way out tenants that are still open are closed first.
     `serving` keeps a pool of ready sandboxes; a single command does not. `progress` hears of environments being built.
-    A `backend` is one that several engines share; its owner closes it.
+    A `backend` is one that several engines share; its owner closes it. `state` is the folder of what tenants own, if it
+    is not the data folder.
     """
     data = data_folder(settings, environ)
+    state = state or data
     async with AsyncExitStack() as stack:
         if backend is None:
             folder = stack.enter_context(run_folder(data / "run"))
@@ -125,7 +129,7 @@ async def open_engine(
             on_opened=lambda sandbox, scope: _show_tools(sandbox, tool_registries.get(scope)),
         )
         stack.push_async_callback(pool.close)
-        disk_room = make_disk_room(settings, data, environ)
+        disk_room = make_disk_room(settings, state, environ)
         stack.push_async_callback(disk_room.close)
         tenants = OwnerTasks[Any]()
         stack.push_async_callback(tenants.close_all)
@@ -133,6 +137,7 @@ async def open_engine(
             settings=settings,
             environ=environ,
             data=data,
+            state=state,
             backend=backend,
             pool=pool,
             sandbox_spec=spec,

@@ -123,7 +123,7 @@ async def open_tenant(  # noqa: PLR0913  what a tenant has of its own
     check_id(tenant_id, what="a tenant")
     # SECURITY: the id is taken before anything is awaited and until all is closed: two that share a scope would close
     # each other's sandboxes.
-    folder = data or tenant_dir(engine.data, tenant_id)
+    folder = data or tenant_dir(engine.state, tenant_id)
     settings = settings or engine.settings
     resource = _tenant(engine, tenant_id, folder, config, approver, settings, policy, eagerly=eagerly)
     owner: OwnerTask[Tenant] = engine.tenants.start(tenant_id, resource, f"tenant {tenant_id!r}")

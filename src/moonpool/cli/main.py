@@ -28,6 +28,7 @@ app = CommandIndex(
             "mcp",
             "Serve MCP on standard input and output: three tools (or one) in front of all configured servers.",
         ),
+        "serve": ("serve", "Serve MCP over HTTP to many clients at once."),
         "keys": ("keys", "Keys of programs that use the service, sent as a bearer token."),
         "orgs": (
             "orgs",

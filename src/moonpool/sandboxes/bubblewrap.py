@@ -299,7 +299,8 @@ class BubblewrapBackend:
         self._uids.give_back(identity)
 
     async def close_scope(self, scope: str) -> None:
-        """Nothing is kept for a scope."""
+        """Nothing but the uid is kept for a scope."""
+        self._uids.leave(scope)
 
     async def close(self) -> None:
         for sandbox in tuple(self._open):

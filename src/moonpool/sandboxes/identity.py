@@ -100,6 +100,11 @@ class Identities:
             raise SandboxStartError(step="identity", reason=reason) from error
         raise SandboxStartError(step="identity", reason=f"all {UID_COUNT:,} sandbox uids are in use")
 
+    def leave(self, scope: str) -> None:
+        """Nothing of this scope runs any more, so our one uid may serve another."""
+        if self._scope == scope:
+            self._scope = None
+
 
 class SingleUids:
     """A uid for each outer sandbox that is one sandbox, from as many slices as are needed."""
@@ -130,6 +135,10 @@ class SingleUids:
             if all(other is not one for other, _ in self._taken.values()):
                 self._slices.remove(one)
                 one.close()
+
+    def leave(self, scope: str) -> None:
+        """See `Identities`."""
+        self._identities.leave(scope)
 
 
 def _lock(path: Path) -> int | None:

@@ -145,6 +145,7 @@ class ZygoteBackend:
 
     async def close_scope(self, scope: str) -> None:
         await self._zygotes.close_scope(scope)
+        self._identities.leave(scope)
 
     async def close(self) -> None:
         await self._zygotes.close()

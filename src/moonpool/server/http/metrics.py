@@ -34,10 +34,10 @@ class TextSource(Protocol):
 
 
 class MetricsApp:
-    """The application. `hosts` are the accepted values of `Host`, in lower case."""
+    """The application. `hosts` are the accepted values of `Host`, in lower case; None: who calls this checks them."""
 
-    def __init__(self, metrics: TextSource, *, hosts: Collection[str]) -> None:
-        self._metrics, self._hosts = metrics, frozenset(hosts)
+    def __init__(self, metrics: TextSource, *, hosts: Collection[str] | None) -> None:
+        self._metrics, self._hosts = metrics, None if hosts is None else frozenset(hosts)
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer one request; its body is not read."""
@@ -57,7 +57,8 @@ class MetricsApp:
 
     async def _answer(self, scope: Message) -> tuple[int, str, bytes]:
         named = [value for name, value in scope["headers"] if name == b"host"]
-        if len(named) != 1 or named[0].decode("latin-1").lower() not in self._hosts:
+        known = self._hosts is None or (len(named) == 1 and named[0].decode("latin-1").lower() in self._hosts)
+        if not known:
             return (
                 421,
                 _PLAIN,

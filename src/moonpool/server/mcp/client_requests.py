@@ -78,6 +78,7 @@ class LeavingAsker:
 
 @dataclass(frozen=True, slots=True)
 class _Binding:
+    of: Bindings
     call: ParkedCall
     asker: RequestResponder | None
 
@@ -96,9 +97,9 @@ class Bindings:
         return self._askers.get(run_id)
 
     def asker_of_this_task(self) -> RequestResponder | None:
-        """The asker for questions before the execution begins."""
+        """The asker for questions before the execution begins, if it was bound here."""
         binding = _binding.get()
-        return None if binding is None else binding.asker
+        return binding.asker if binding is not None and binding.of is self else None
 
     @contextmanager
     def asking(self, run_id: str, asker: RequestResponder | None) -> Generator[None]:
@@ -115,7 +116,7 @@ class Bindings:
         """Executions that start inside the block, with a grant from `caller_grant`, belong to `call`
         and ask `asker`.
         """
-        token = _binding.set(_Binding(call, asker))
+        token = _binding.set(_Binding(self, call, asker))
         try:
             yield
         finally:

@@ -9,16 +9,34 @@ from __future__ import annotations
 import asyncio
 import itertools
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from moonpool.server.mcp.messages import Payload, Request, RequestId
+
+
+class Reply(Protocol):
+    """Where the answer to one message of the client goes, and what the server sends because of it meanwhile."""
+
+    @property
+    def takes_requests(self) -> bool:
+        """Whether the client can be asked something before its answer."""
+        ...
+
+    async def send(self, line: bytes, /) -> None:
+        """Send one message, encoded."""
+        ...
+
+    def end(self) -> None:
+        """Nothing follows: what needed an answer was answered or cancelled. Called once."""
+        ...
 
 
 @dataclass(slots=True)
 class Batch:
     """Answers that are sent together when the last element is done."""
 
+    reply: Reply
     open: int = 1  # counts the reading itself until all elements are read
     answers: list[Payload] = field(default_factory=list["Payload"])
 
@@ -29,6 +47,7 @@ class Waiting:
 
     id: RequestId
     method: str
+    reply: Reply
     batch: Batch | None
 
 
@@ -48,10 +67,10 @@ class InFlight:
     def __contains__(self, request_id: RequestId) -> bool:
         return _key(request_id) in self._number_of
 
-    def add(self, request: Request, batch: Batch | None) -> int:
+    def add(self, request: Request, reply: Reply, batch: Batch | None) -> int:
         """Add a request; returns our number for it."""
         number = next(self._numbers)
-        self._waiting[number] = Waiting(request.id, request.method, batch)
+        self._waiting[number] = Waiting(request.id, request.method, reply, batch)
         self._number_of[_key(request.id)] = number
         self.idle.clear()
         return number
@@ -61,6 +80,11 @@ class InFlight:
         number = self._number_of.get(_key(request_id)) if isinstance(request_id, int | str) else None
         return None if number is None else (number, self._waiting[number])
 
+    def reply_to(self, number: object) -> Reply | None:
+        """Where what belongs to the request with our `number` goes; None if it is not waiting."""
+        waiting = self._waiting.get(number) if isinstance(number, int) else None
+        return None if waiting is None else waiting.reply
+
     def remove(self, number: object) -> Waiting | None:
         """Forget a request; None if it is not waiting."""
         waiting = self._waiting.pop(number, None) if isinstance(number, int) else None
@@ -68,6 +92,14 @@ class InFlight:
             del self._number_of[_key(waiting.id)]
             if not self._waiting:
                 self.idle.set()
+        return waiting
+
+    def clear(self) -> list[Waiting]:
+        """Forget all requests; returns them."""
+        waiting = list(self._waiting.values())
+        self._waiting.clear()
+        self._number_of.clear()
+        self.idle.set()
         return waiting
 
 

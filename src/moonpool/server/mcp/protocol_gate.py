@@ -1,6 +1,6 @@
-"""The protocol gate: enforces JSON-RPC rules in front of the SDK's server.
+"""The protocol gate: enforces JSON-RPC rules in front of the SDK's server, on stdio and over HTTP.
 
-What the SDK does not do on stdio and this module does (REQUIREMENTS A-001 to A-017, A-022, A-029, A-063, X-20): answers
+What the SDK does not do and this module does (REQUIREMENTS A-001 to A-017, A-022, A-029, A-063, X-20): answers
 a line that is not JSON, an id that is null or a float, an id that is already in flight; answers batches in a 2025-03-26
 session and refuses them elsewhere; answers `ping` itself, at once and before the handshake, without letting it decide
 the protocol version; refuses requests before `initialize` and a second `initialize`; answers -32601 to unknown methods.
@@ -18,7 +18,7 @@ import json
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from mcp.shared.message import SessionMessage
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import (
     PROTOCOL_VERSION_META_KEY,
     JSONRPCError,
@@ -31,7 +31,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from moonpool.catalog.render import one_line
-from moonpool.server.mcp.in_flight import Batch, InFlight
+from moonpool.server.mcp.in_flight import Batch, InFlight, Reply
 from moonpool.server.mcp.lines import LINE_BYTES_MAX, TooLong
 from moonpool.server.mcp.messages import (
     INTERNAL_ERROR,
@@ -65,7 +65,10 @@ _log = logging.getLogger(__name__)
 
 
 class Gate:
-    """One connection. `take_line` has one caller; messages are sent in the order of the calls to `pass_out`."""
+    """One connection. Messages are sent in the order of the calls to `pass_out`.
+
+    `take_line` has one caller; `take` may be called by several tasks, each with the reply for its own message.
+    """
 
     def __init__(
         self,
@@ -74,7 +77,9 @@ class Gate:
         to_client: Callable[[bytes], Awaitable[None]],
         serves: Callable[[str], bool],
     ) -> None:
+        """`to_client` sends what belongs to no request; `take_line` answers there, too."""
         self._to_server, self._to_client, self._serves = to_server, to_client, serves
+        self._lines = _ToClient(to_client)
         self._in_flight = InFlight()
         self._opened = False  # a request reached the server, so it has chosen a protocol version
         self._handshake: int | None = None  # the number of the `initialize` in progress
@@ -88,48 +93,41 @@ class Gate:
         """Process one line of any content."""
         if isinstance(line, TooLong):
             problem = f"the line is longer than {LINE_BYTES_MAX // 1024**2} MiB and was thrown away"
-            await self._answer(None, error_payload(Invalid(PARSE_ERROR, problem)))
+            await self._lines.send(encode_line(error_payload(Invalid(PARSE_ERROR, problem))))
             return
         try:
             value = parse_line(line)
         except ValueError as error:
-            await self._answer(None, error_payload(Invalid(PARSE_ERROR, f"Parse error: {error}")))
+            await self._lines.send(encode_line(error_payload(Invalid(PARSE_ERROR, f"Parse error: {error}"))))
             return
-        if isinstance(value, list):
-            await self._take_batch(value)  # pyright: ignore[reportUnknownArgumentType]  decoded JSON
-        else:
-            await self._take(read_message(value), None)
+        await self.take(value, self._lines)
 
-    async def _take_batch(self, values: list[object]) -> None:
+    async def take(self, value: object, reply: Reply) -> None:
+        """Process one decoded message or batch. `reply` is ended when nothing of it needs an answer any more."""
+        if isinstance(value, list):
+            await self._take_batch(value, reply)  # pyright: ignore[reportUnknownArgumentType]  decoded JSON
+        else:
+            await self._take(read_message(value), reply, None)
+
+    async def _take_batch(self, values: list[object], reply: Reply) -> None:
         if self._handshake is not None:
             await self._settled.wait()
         messages = [read_message(value) for value in values]
-        if problem := self._batch_problem(messages):
-            await self._answer(None, error_payload(Invalid(INVALID_REQUEST, problem)))
+        if problem := batch_problem(messages, self.version):
+            await self._answer(reply, None, error_payload(Invalid(INVALID_REQUEST, problem)))
             return
-        batch = Batch()
+        batch = Batch(reply)
         for message in messages:
             if isinstance(message, Request) and message.method == "initialize":
                 message = Invalid(INVALID_REQUEST, "initialize must not be part of a batch", message.id)  # noqa: PLW2901
-            await self._take(message, batch)
+            await self._take(message, reply, batch)
         await self._settle(batch, None)
 
-    def _batch_problem(self, messages: list[Message]) -> str:
-        if self.version != BATCH_VERSION:
-            return f"batches are for sessions of revision {BATCH_VERSION}; send one message per line"
-        if not messages:
-            return "a batch must not be empty"
-        if len(messages) > BATCH_COUNT_MAX:
-            return f"a batch of {len(messages)} messages; send at most {BATCH_COUNT_MAX} at a time"
-        responses = sum(isinstance(message, Response) for message in messages)
-        if responses and any(isinstance(message, Request | Notification) for message in messages):
-            return "a batch holds either responses, or requests and notifications"
-        return ""
-
-    async def _take(self, message: Message, batch: Batch | None) -> None:
+    async def _take(self, message: Message, reply: Reply, batch: Batch | None) -> None:
         match message:
             case Request():
-                await self._take_request(message, batch)
+                await self._take_request(message, reply, batch)
+                return  # the reply ends with its answer
             case Notification():
                 await self._take_notification(message)
             case Response(payload):
@@ -137,49 +135,52 @@ class Gate:
             case Invalid():
                 if batch is not None:
                     batch.open += 1
-                await self._answer(batch, error_payload(message))
+                await self._answer(reply, batch, error_payload(message))
+                return
             case Ignored(problem):
                 _log.info("ignored a message of the client: %s", problem)
+        if batch is None:
+            reply.end()
 
-    async def _take_request(self, request: Request, batch: Batch | None) -> None:
+    async def _take_request(self, request: Request, reply: Reply, batch: Batch | None) -> None:
         if batch is not None:
             batch.open += 1
-        if request.method == "ping" and not _has_envelope(request):
-            await self._answer(batch, result_payload(request.id, {}))
+        if request.method == "ping" and not has_envelope(request):
+            await self._answer(reply, batch, result_payload(request.id, {}))
             return
         if refusal := self._refusal(request):
-            await self._answer(batch, refusal)
+            await self._answer(reply, batch, refusal)
             return
-        number = self._in_flight.add(request, batch)
+        number = self._in_flight.add(request, reply, batch)
         if request.method == "initialize" and not self._opened:
             self._handshake = number
         self._opened = True
-        await self._to_server(
-            SessionMessage(JSONRPCRequest(jsonrpc="2.0", id=number, method=request.method, params=request.params))
-        )
+        message = JSONRPCRequest(jsonrpc="2.0", id=number, method=request.method, params=request.params)
+        about = None if reply.takes_requests else ServerMessageMetadata(can_send_request=False)
+        await self._to_server(SessionMessage(message, about))
 
     def _refusal(self, request: Request) -> Payload | None:
         """The error to answer without the SDK's server, if any."""
         if request.id in self._in_flight:
-            return _error(request, INVALID_REQUEST, f"the id {json.dumps(request.id)} is in flight already")
+            return error_to(request, INVALID_REQUEST, f"the id {json.dumps(request.id)} is in flight already")
         if len(self._in_flight) >= IN_FLIGHT_MAX:
-            return _error(request, INTERNAL_ERROR, f"{IN_FLIGHT_MAX} requests wait already; await some first")
+            return error_to(request, INTERNAL_ERROR, f"{IN_FLIGHT_MAX} requests wait already; await some first")
         if request.method == "initialize":
             return self._handshake_refusal(request)
-        if self._opened or _has_envelope(request):
+        if self._opened or has_envelope(request):
             return None
         if self._serves(request.method) and request.method != "server/discover":
-            return _error(request, INVALID_REQUEST, f"send initialize before {request.method}")
-        return _error(request, METHOD_NOT_FOUND, f"Method not found: {request.method}")
+            return error_to(request, INVALID_REQUEST, f"send initialize before {request.method}")
+        return error_to(request, METHOD_NOT_FOUND, f"Method not found: {request.method}")
 
     def _handshake_refusal(self, request: Request) -> Payload | None:
         if self.version or self._handshake is not None:
-            return _error(request, INVALID_REQUEST, "this session is initialized already")
+            return error_to(request, INVALID_REQUEST, "this session is initialized already")
         asked = (request.params or {}).get("protocolVersion")
         if isinstance(asked, str):
             return None
         data = {"supported": list(HANDSHAKE_PROTOCOL_VERSIONS), "requested": asked}
-        return _error(request, INVALID_PARAMS, "Unsupported protocol version", data)
+        return error_to(request, INVALID_PARAMS, "Unsupported protocol version", data)
 
     async def _take_notification(self, notification: Notification) -> None:
         if not self._opened:
@@ -202,6 +203,8 @@ class Gate:
         await self._notify(_CANCELLED, {**params, "requestId": number})
         if waiting.batch is not None:
             await self._settle(waiting.batch, None)
+        else:
+            waiting.reply.end()
 
     async def _notify(self, method: str, params: Payload | None) -> None:
         await self._to_server(SessionMessage(JSONRPCNotification(jsonrpc="2.0", method=method, params=params)))
@@ -216,6 +219,11 @@ class Gate:
             return
         await self._to_server(SessionMessage(message))
 
+    def abandon(self) -> None:
+        """The server is gone: nothing that waits will be answered."""
+        for waiting in self._in_flight.clear():
+            waiting.reply.end()
+
     # --- from the server
 
     async def pass_out(self, message: SessionMessage) -> None:
@@ -227,7 +235,11 @@ class Gate:
                 await self._pass_answer(number, "error", error.model_dump(by_alias=True, exclude_none=True))
             case JSONRPCRequest() | JSONRPCNotification() as call:
                 payload = call.model_dump(by_alias=True, exclude_unset=True, mode="json")
-                await self._to_client(encode_line(payload))
+                about = message.metadata
+                number = about.related_request_id if isinstance(about, ServerMessageMetadata) else None
+                reply = self._lines if number is None else self._in_flight.reply_to(number)
+                if reply is not None:  # else about a request that has its answer, or was cancelled (A-084, A-087)
+                    await reply.send(encode_line(payload))
 
     async def _pass_answer(self, number: RequestId | None, kind: str, body: Payload) -> None:
         entry = self._in_flight.remove(number)
@@ -237,31 +249,65 @@ class Gate:
             self._handshake = None
             self.version = str(body.get("protocolVersion", "")) if kind == "result" else ""
             self._settled.set()
-        await self._answer(entry.batch, {"jsonrpc": "2.0", "id": entry.id, kind: body})
+        await self._answer(entry.reply, entry.batch, {"jsonrpc": "2.0", "id": entry.id, kind: body})
 
-    async def _answer(self, batch: Batch | None, payload: Payload) -> None:
+    async def _answer(self, reply: Reply, batch: Batch | None, payload: Payload) -> None:
         if batch is not None:
             await self._settle(batch, payload)
             return
-        await self._to_client(_encoded(payload))
+        await reply.send(encoded(payload))
+        reply.end()
 
     async def _settle(self, batch: Batch, payload: Payload | None) -> None:
         """One element of `batch` is done; after the last one the answers are sent, if any."""
         batch.open -= 1
         if payload is not None:
             batch.answers.append(payload)
-        if batch.open == 0 and batch.answers:
-            await self._to_client(encode_line(batch.answers))
+        if batch.open == 0:
+            if batch.answers:
+                await batch.reply.send(encode_line(batch.answers))
+            batch.reply.end()
 
 
-def _error(request: Request, code: int, problem: str, data: Any = None) -> Payload:
+class _ToClient:
+    """A reply on a connection that carries everything."""
+
+    takes_requests = True
+
+    def __init__(self, send: Callable[[bytes], Awaitable[None]]) -> None:
+        self._send = send
+
+    async def send(self, line: bytes, /) -> None:
+        await self._send(line)
+
+    def end(self) -> None:
+        """The connection stays."""
+
+
+def batch_problem(messages: list[Message], version: str) -> str:
+    """Why these cannot be a batch in this revision; empty: they can."""
+    if version != BATCH_VERSION:
+        return f"batches are for sessions of revision {BATCH_VERSION}; send one message at a time"
+    if not messages:
+        return "a batch must not be empty"
+    if len(messages) > BATCH_COUNT_MAX:
+        return f"a batch of {len(messages)} messages; send at most {BATCH_COUNT_MAX} at a time"
+    responses = sum(isinstance(message, Response) for message in messages)
+    if responses and any(isinstance(message, Request | Notification) for message in messages):
+        return "a batch holds either responses, or requests and notifications"
+    return ""
+
+
+def error_to(request: Request, code: int, problem: str, data: Any = None) -> Payload:
+    """An error as the answer to `request`."""
     payload = error_payload(Invalid(code, problem, request.id))
     if data is not None:
         payload["error"]["data"] = data
     return payload
 
 
-def _encoded(payload: Payload) -> bytes:
+def encoded(payload: Payload) -> bytes:
+    """An answer, whatever it holds."""
     try:
         return encode_line(payload)
     except ValueError:  # NaN or unlimited nesting: our bug, but the client must not wait for ever
@@ -269,7 +315,7 @@ def _encoded(payload: Payload) -> bytes:
         return encode_line(error_payload(Invalid(INTERNAL_ERROR, "the answer could not be encoded", payload["id"])))
 
 
-def _has_envelope(request: Request) -> bool:
+def has_envelope(request: Request) -> bool:
     """Whether the request carries its protocol version itself, as from 2026-07-28 on."""
     meta = (request.params or {}).get("_meta")
     return isinstance(meta, dict) and PROTOCOL_VERSION_META_KEY in meta

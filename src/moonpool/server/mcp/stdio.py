@@ -22,7 +22,7 @@ import signal
 import sys
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Self
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
@@ -33,7 +33,6 @@ from moonpool.server.mcp.tools import CodeTools, ServedApp
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Coroutine
-    from types import TracebackType
 
     from anyio.streams.memory import MemoryObjectSendStream
     from mcp.shared.message import SessionMessage
@@ -81,7 +80,8 @@ async def serve(app: ServedApp, *, wire: StdioWire | None = None, bindings: Bind
 
 async def serve_tools(tools: ServedTools, wire: StdioWire) -> None:
     """Serve these tools to one client until it disconnects; then they are closed."""
-    from moonpool.server.mcp.protocol_gate import Gate  # noqa: PLC0415  importing the SDK takes a second
+    from moonpool.server.mcp.gated_server import Answers  # noqa: PLC0415  importing the SDK takes a second
+    from moonpool.server.mcp.protocol_gate import Gate  # noqa: PLC0415
     from moonpool.server.mcp.server import build_server  # noqa: PLC0415
 
     stop, deaf = asyncio.Event(), asyncio.Event()
@@ -98,7 +98,7 @@ async def serve_tools(tools: ServedTools, wire: StdioWire) -> None:
         async with _stopping_on_signals(stop), anyio.create_task_group() as tasks:
             tasks.start_soon(_close_on, stop, deaf, reader)
             tasks.start_soon(_take_lines, gate, reader, _Ends(stop, deaf), to_server, tools)
-            await server.run(from_gate, _Answers(gate), server.create_initialization_options())
+            await server.run(from_gate, Answers(gate), server.create_initialization_options())
             await _until(stop, tools.wait_spared())
             stop.set()
     finally:
@@ -113,31 +113,6 @@ class _Ends:
 
     stop: asyncio.Event
     deaf: asyncio.Event
-
-
-class _Answers:
-    """Hands what the server writes directly to the gate: a stream and a task between them would cost
-    event-loop turns.
-    """
-
-    def __init__(self, gate: Gate) -> None:
-        self._gate, self._closed = gate, False
-
-    async def send(self, item: SessionMessage, /) -> None:
-        if self._closed:
-            raise anyio.ClosedResourceError
-        await self._gate.pass_out(item)
-
-    async def aclose(self) -> None:
-        self._closed = True
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self, exc_type: type[BaseException] | None, exc_val: BaseException | None, exc_tb: TracebackType | None
-    ) -> None:
-        await self.aclose()
 
 
 async def _take_lines(

@@ -1,0 +1,87 @@
+"""Authentication of every request: a bearer credential becomes an `HttpCaller`, or 401 with a challenge.
+
+SECURITY: a credential counts in `Authorization` only, never in a URL. Without authentication (`--no-auth`) everybody
+who reaches the address is one fixed caller; `bootstrap.service` allows that on loopback only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from moonpool.server.http.callers import AuthenticationError, HttpCaller, authenticated
+from moonpool.server.http.request_limits import RequestError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, MutableMapping, Sequence
+
+    from moonpool.server.http.callers import Authenticator
+
+    HttpScope = MutableMapping[str, Any]
+
+CREDENTIAL_CHARS_MAX: Final = 16 * 1024
+_CALLER: Final = "moonpool.caller"
+
+
+class Admission(Protocol):
+    """Finds out who sends a request."""
+
+    async def caller(self, scope: HttpScope, /) -> HttpCaller:
+        """Raises AuthenticationError, RequestError."""
+        ...
+
+    def challenge(self, scope: HttpScope, /) -> str:
+        """`WWW-Authenticate` of a refusal."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Everybody:
+    """No authentication: everybody is this caller."""
+
+    fixed: HttpCaller
+
+    async def caller(self, scope: HttpScope, /) -> HttpCaller:
+        del scope
+        return self.fixed
+
+    def challenge(self, scope: HttpScope, /) -> str:
+        del scope
+        return "Bearer"
+
+
+@dataclass(frozen=True, slots=True)
+class Bearers:
+    """Callers with a bearer credential that one of the authenticators knows."""
+
+    authenticators: Sequence[Authenticator]
+    make_challenge: Callable[[HttpScope], str] = lambda _: 'Bearer realm="moonpool"'
+
+    async def caller(self, scope: HttpScope, /) -> HttpCaller:
+        """Raises AuthenticationError; RequestError (400) for a header that is none."""
+        given = [value for name, value in scope["headers"] if name == b"authorization"]
+        if not given:
+            raise AuthenticationError("this service needs a credential; send it as `Authorization: Bearer ...`")
+        scheme, _, credential = given[0].decode("latin-1").partition(" ")
+        credential = credential.strip()
+        usable = (
+            credential and credential.isascii() and len(credential) <= CREDENTIAL_CHARS_MAX and " " not in credential
+        )
+        if len(given) != 1 or scheme.lower() != "bearer" or not usable:
+            raise RequestError(400, "the header must be `Authorization: Bearer ` and a credential")
+        return await authenticated(credential, self.authenticators)
+
+    def challenge(self, scope: HttpScope, /) -> str:
+        return self.make_challenge(scope)
+
+
+def keep_caller(scope: HttpScope, caller: HttpCaller) -> None:
+    """Let what handles this request know its caller."""
+    scope[_CALLER] = caller
+
+
+def caller_in(scope: HttpScope) -> HttpCaller:
+    """The caller of a request that was admitted."""
+    caller = scope[_CALLER]
+    assert isinstance(caller, HttpCaller)
+    return caller

@@ -1,0 +1,146 @@
+"""The ASGI application of the service: what every request passes, the routes, and errors in one form.
+
+A request passes in this order: the names of this service, readiness, its caller, its endpoint. Probes pass nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Final
+
+from starlette.responses import Response
+from starlette.routing import Match, Mount, Route, Router
+
+from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.server.http.admission import caller_in, keep_caller
+from moonpool.server.http.callers import AuthenticationError, ScopeError
+from moonpool.server.http.health import healthz, readyz
+from moonpool.server.http.request_limits import ClientGoneError, RequestError
+from moonpool.server.http.responses import plain_error, rpc_error
+from moonpool.server.mcp.profiles import UnknownProfileError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from starlette.routing import BaseRoute
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+    from moonpool.server.http.admission import Admission
+    from moonpool.server.http.health import Readiness
+    from moonpool.server.http.request_limits import Names
+
+RETRY_S: Final = "1"
+_RPC_PATHS: Final = ("/mcp", "/sse", "/message")
+_log = logging.getLogger(__name__)
+
+
+class Application:
+    """Answers from the start; `open` gives it the endpoints once the service is there."""
+
+    def __init__(self, names: Names, admission: Admission, readiness: Readiness) -> None:
+        self._names, self._admission, self._readiness = names, admission, readiness
+        self._router: Router | None = None
+        self._public: Router | None = None
+
+    def open(self, routes: Sequence[BaseRoute], public: Sequence[BaseRoute] = ()) -> None:
+        """`routes` need a caller, `public` ones do not."""
+        self._router = Router(routes, redirect_slashes=False, default=_nothing_here)
+        self._public = Router(public, redirect_slashes=False, default=_nothing_here)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            raise RuntimeError(f"there is nothing but HTTP here, and no {scope['type']}")
+        started = False
+
+        async def watched(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._answer(scope, receive, watched)
+        except ClientGoneError:
+            await Response(status_code=400)(scope, receive, send)  # nobody reads it
+        except Exception as error:
+            if started:
+                raise  # the connection is broken off: half an answer must not pass for a whole one
+            await self._refusal(scope, error)(scope, receive, send)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if (probe := self._probe(scope)) is not None:
+            await probe(scope, receive, send)
+            return
+        self._names.check(scope["headers"])
+        if self._readiness.phase != "ready" or self._router is None or self._public is None:
+            raise RequestError(503, f"the service is {self._readiness.phase}; try again", {"retry-after": RETRY_S})
+        if any(route.matches(scope)[0] is not Match.NONE for route in self._public.routes):
+            await self._public(scope, receive, send)
+            return
+        keep_caller(scope, await self._admission.caller(scope))
+        await self._router(scope, receive, send)
+
+    def _probe(self, scope: Scope) -> Response | None:
+        if scope["path"] not in {"/healthz", "/readyz"}:
+            return None
+        if scope["method"] not in {"GET", "HEAD"}:
+            return plain_error(405, "request_refused", "use GET", {"allow": "GET, HEAD"})
+        return healthz() if scope["path"] == "/healthz" else readyz(self._readiness)
+
+    def _refusal(self, scope: Scope, error: Exception) -> Response:
+        """SECURITY: errors of this host are not shown to whoever calls from elsewhere; the log has them."""
+        rpc = scope["path"].startswith(_RPC_PATHS)
+        match error:
+            case AuthenticationError():
+                challenge = {"www-authenticate": self._admission.challenge(scope)}
+                return plain_error(401, "unauthorized", str(error), challenge)
+            case ScopeError():
+                challenge = f'{self._admission.challenge(scope)}, error="insufficient_scope", scope="{error.scope}"'
+                return plain_error(403, error.code, str(error), {"www-authenticate": challenge})
+            case RequestError():
+                if rpc:
+                    return rpc_error(error.status, str(error), code=error.rpc_code, headers=error.headers)
+                return plain_error(error.status, error.code, str(error), error.headers)
+            case UnknownProfileError():
+                return plain_error(404, error.code, str(error))
+            case MoonpoolError() if error.fault is Fault.CALLER or error.retryable:
+                status = 503 if error.retryable else 400
+                headers = {"retry-after": RETRY_S} if error.retryable else {}
+                return plain_error(status, error.code, str(error), headers)
+            case _:
+                _log.error("a request to %s failed", scope["path"], exc_info=error)
+                text = "Internal error; the server's log says more"
+                return rpc_error(500, text) if rpc else plain_error(500, "internal_error", text)
+
+
+def asgi_route(path: str, endpoint: ASGIApp) -> Route:
+    """A route to an ASGI application that looks at the method itself."""
+    return Route(path, _Endpoint(endpoint))
+
+
+def mounted(path: str, application: ASGIApp) -> Mount:
+    """Everything below a path."""
+    return Mount(path, application)
+
+
+class _Endpoint:
+    """Starlette takes a class's instance for an ASGI application, and a function for an endpoint of its own kind."""
+
+    def __init__(self, endpoint: ASGIApp) -> None:
+        self._endpoint = endpoint
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._endpoint(scope, receive, send)
+
+
+def admins_only(endpoint: ASGIApp) -> ASGIApp:
+    """For callers with the scope `admin`."""
+
+    async def admitted(scope: Scope, receive: Receive, send: Send) -> None:
+        caller_in(scope).require("admin")
+        await endpoint(scope, receive, send)
+
+    return admitted
+
+
+async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
+    await plain_error(404, "not_found", "there is nothing at this path; MCP is at /mcp")(scope, receive, send)

@@ -1,0 +1,263 @@
+"""`/mcp`, `/mcp/<profile>`, `/sse` and `/message`: every revision of MCP on one address.
+
+| request | is |
+|---|---|
+| POST with `MCP-Protocol-Version: 2026-07-28` | that revision: no sessions, no handshake; the SDK's own entry |
+| POST `initialize` | opens a session |
+| POST, GET, DELETE with `Mcp-Session-Id` | of that session |
+| any other POST | one request or batch without a session |
+
+SECURITY: nothing is read from a request before its caller is known.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from starlette.datastructures import Headers
+from starlette.requests import Request
+from starlette.responses import Response
+
+from moonpool.server.http import sessionless, sse_endpoint
+from moonpool.server.http.admission import caller_in
+from moonpool.server.http.mcp_session import SESSION_HEADER
+from moonpool.server.http.request_limits import RequestError, read_body
+from moonpool.server.http.responses import JSON, STREAM, rpc_error, rpc_response
+from moonpool.server.http.revisions import (
+    ASSUMED,
+    VERSION_HEADER,
+    Accepted,
+    is_modern,
+    member,
+    version_problem,
+)
+from moonpool.server.mcp.messages import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    Ignored,
+    Invalid,
+    encode_line,
+    error_payload,
+    parse_line,
+    read_message,
+)
+from moonpool.server.mcp.profiles import DEFAULT_PROFILE, UnknownProfileError
+
+if TYPE_CHECKING:
+    from starlette.types import Message, Receive, Scope, Send
+
+    from moonpool.server.http.callers import HttpCaller
+    from moonpool.server.http.mcp_session import McpSession
+    from moonpool.server.http.principal_servers import PrincipalServer, PrincipalServers
+    from moonpool.server.mcp.profiles import Profiles
+
+LAST_EVENT_HEADER: Final = "last-event-id"
+_HANDSHAKE_S: Final = 30.0
+"""A handshake is answered as one JSON body; it lists servers first, for `LISTING_WAIT_S` at most."""
+_UNKNOWN_SESSION: Final = "there is no such session here: it has ended, or was never open; send initialize"
+
+
+class McpEndpoints:
+    """The endpoints of MCP, as ASGI applications behind `admission`."""
+
+    def __init__(self, servers: PrincipalServers, profiles: Profiles, *, body_bytes_max: int) -> None:
+        self._servers, self._profiles, self._body_bytes_max = servers, profiles, body_bytes_max
+
+    async def mcp(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """`/mcp` and `/mcp/<profile>`."""
+        with (await self._server(scope)).using() as server:
+            match scope["method"]:
+                case "POST":
+                    await self._post(server, scope, receive, send)
+                case "GET":
+                    await _get(server, Headers(scope=scope))(scope, receive, send)
+                case "DELETE":
+                    await _delete(server, Headers(scope=scope))(scope, receive, send)
+                case _:
+                    response = rpc_error(405, "use POST, GET or DELETE", headers={"allow": "POST, GET, DELETE"})
+                    await response(scope, receive, send)
+
+    async def sse(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """`GET /sse`."""
+        server = await self._server(scope)
+        if scope["method"] != "GET":
+            response = rpc_error(
+                405, "use GET; messages go to the address that the stream names", headers={"allow": "GET"}
+            )
+        elif not _takes_streams(Headers(scope=scope)):
+            response = rpc_error(406, f"the answer is {STREAM}; accept it")
+        else:
+            caller_in(scope).require("execute")
+            response = sse_endpoint.open_stream(server, scope.get("root_path", "") + sse_endpoint.MESSAGE_PATH)
+        await response(scope, receive, send)
+
+    async def message(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """`POST /message?sessionId=`."""
+        with (await self._server(scope)).using() as server:
+            if scope["method"] != "POST":
+                await rpc_error(405, "use POST", headers={"allow": "POST"})(scope, receive, send)
+                return
+            value = await self._read(scope, receive)
+            require_rights(caller_in(scope), value)
+            session_id = Request(scope).query_params.get("sessionId")
+            await (await sse_endpoint.take_message(server, session_id, value))(scope, receive, send)
+
+    async def _server(self, scope: Scope) -> PrincipalServer:
+        """The server of this caller with the profile that the path or the credential names."""
+        caller = caller_in(scope)
+        named = scope.get("path_params", {}).get("profile")
+        if named is not None and caller.profile is not None and named != caller.profile:
+            raise UnknownProfileError(f"there is no profile {named[:60]!r} for this credential; use /mcp")
+        return await self._servers.get(caller, self._profiles.find(caller.profile or named or DEFAULT_PROFILE))
+
+    async def _read(self, scope: Scope, receive: Receive) -> Any:
+        """The decoded body. Raises RequestError."""
+        headers = Headers(scope=scope)
+        kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != JSON:
+            raise RequestError(415, f"the body must be {JSON}, not {kind[:80] or 'unnamed'}", {"connection": "close"})
+        body = await read_body(scope["headers"], receive, bytes_max=self._body_bytes_max)
+        try:
+            return parse_line(body)
+        except ValueError as error:
+            raise RequestError(400, f"Parse error: {error}", rpc_code=PARSE_ERROR) from None
+
+    async def _post(self, server: PrincipalServer, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = Headers(scope=scope)
+        accepted = Accepted.of(headers)
+        if not (accepted.json or accepted.streams):
+            raise RequestError(406, f"the answer is {JSON} or {STREAM}; accept one of them", {"connection": "close"})
+        value = await self._read(scope, receive)
+        version = headers.get(VERSION_HEADER)
+        if (refusal := version_problem(version, value)) is not None:
+            await refusal(scope, receive, send)
+            return
+        require_rights(caller_in(scope), value)
+        if is_modern(version):
+            await _modern(server, scope, value, receive, send)
+            return
+        response = await _handshake_era(server, headers, accepted, value, receive)
+        await response(scope, receive, send)
+
+
+async def _handshake_era(
+    server: PrincipalServer, headers: Headers, accepted: Accepted, value: Any, receive: Receive
+) -> Response:
+    """A POST of a revision up to 2025-11-25."""
+    session_id = headers.get(SESSION_HEADER)
+    if session_id is not None:
+        session = server.sessions.get(session_id)
+        refusal = _session_problem(session, headers)
+        if refusal is not None or session is None:
+            return refusal or _unknown_session()
+        if (problem := _unanswerable(value)) is not None:
+            return rpc_response(problem, 400)
+        return await session.post(value, accepted, receive)
+    if member(value, "method") == "initialize" and "id" in value:
+        return await _open_session(server, accepted, value, receive)
+    return await sessionless.answer(server.server, headers.get(VERSION_HEADER, ASSUMED), value)
+
+
+async def _open_session(server: PrincipalServer, accepted: Accepted, value: Any, receive: Receive) -> Response:
+    if (problem := _unanswerable(value)) is not None:
+        return rpc_response(problem, 400)
+    session = server.open_session()
+    opened = False
+    try:
+        response = await session.post(value, accepted, receive, quick_s=_HANDSHAKE_S)
+        opened = bool(session.version)
+    finally:
+        if not opened:
+            server.close_session(session)
+    if not opened:
+        del response.headers[SESSION_HEADER]
+    return response
+
+
+def _get(server: PrincipalServer, headers: Headers) -> Response:
+    """A stream of what belongs to no call, or the rest of one that has broken."""
+    if is_modern(headers.get(VERSION_HEADER)):
+        return rpc_error(405, "this revision has POST only", headers={"allow": "POST"})
+    if not _takes_streams(headers):
+        return rpc_error(406, f"the answer is {STREAM}; accept it")
+    session = server.sessions.get(headers.get(SESSION_HEADER, ""))
+    refusal = _session_problem(session, headers)
+    if refusal is not None or session is None:
+        return refusal or _unknown_session()
+    event_id = headers.get(LAST_EVENT_HEADER)
+    return session.listen() if event_id is None else session.resume(event_id)
+
+
+def _delete(server: PrincipalServer, headers: Headers) -> Response:
+    """End a session, and what runs in it."""
+    if is_modern(headers.get(VERSION_HEADER)):
+        return rpc_error(405, "this revision has POST only", headers={"allow": "POST"})
+    session = server.sessions.get(headers.get(SESSION_HEADER, ""))
+    refusal = _session_problem(session, headers)
+    if refusal is not None or session is None:
+        return refusal or _unknown_session()
+    server.close_session(session)
+    return Response(status_code=204)
+
+
+def _session_problem(session: McpSession | None, headers: Headers) -> Response | None:
+    if SESSION_HEADER not in headers:
+        return rpc_error(400, "Mcp-Session-Id is missing; send the one that came with the answer to initialize")
+    if session is None or not session.is_running:
+        return _unknown_session()
+    version = headers.get(VERSION_HEADER)
+    if version is not None and version != session.version:
+        return rpc_error(400, f"this session speaks {session.version}; send that as MCP-Protocol-Version")
+    session.touch()
+    return None
+
+
+def _unknown_session() -> Response:
+    return rpc_error(404, _UNKNOWN_SESSION)
+
+
+def _unanswerable(value: Any) -> Any:
+    """The error for what is no message; None: it is one, or a batch."""
+    if isinstance(value, list):
+        return None
+    match read_message(value):
+        case Invalid() as problem:
+            return error_payload(problem)
+        case Ignored(problem):
+            return error_payload(Invalid(INVALID_REQUEST, problem))
+        case _:
+            return None
+
+
+async def _modern(server: PrincipalServer, scope: Scope, value: Any, receive: Receive, send: Send) -> None:
+    """Hand a request of 2026-07-28 to the SDK. Closing the connection ends what runs."""
+    if (problem := _unanswerable(value)) is not None:
+        await rpc_response(problem, 400)(scope, receive, send)
+        return
+    body = encode_line(value)
+    given = False
+
+    async def receive_again() -> Message:
+        nonlocal given
+        if given:
+            return await receive()
+        given = True
+        return {"type": "http.request", "body": body, "more_body": False}
+
+    names = [one for one in scope["headers"] if one[0] not in {b"accept", b"content-length"}]
+    accept = b", ".join(one for name, one in scope["headers"] if name == b"accept") or b"*/*"
+    headers = [*names, (b"accept", accept), (b"content-length", str(len(body)).encode())]
+    await server.modern.handle_request({**scope, "headers": headers}, receive_again, send)
+
+
+def require_rights(caller: HttpCaller, value: Any) -> None:
+    """Raises ScopeError when the credential lacks what one of the messages needs."""
+    messages = cast("list[object]", value) if isinstance(value, list) else [value]
+    for message in messages:
+        method = member(message, "method")
+        caller.require("files" if isinstance(method, str) and method.startswith("resources/") else "execute")
+
+
+def _takes_streams(headers: Headers) -> bool:
+    accepted = Accepted.of(headers)
+    return accepted.streams or "accept" not in headers or "*/*" in headers["accept"]
