@@ -116,6 +116,8 @@ async def _serve(
         if admission is None:
             data = await bound.enter_async_context(open_service_data(settings, state))
             admission = limited(bearers([KeyAuthenticator(data.keys)]), settings)
+            if await data.keys.is_empty():
+                _report("there are no keys yet, so nobody can use it; `moonpool keys create --org ORG` makes one")
         readiness = Readiness()
         names = Names.of(host, listener.port, public_url=settings.public_url)
         application = Application(names, admission, readiness)
