@@ -42,6 +42,7 @@ from moonpool.server.mcp.messages import (
     read_message,
 )
 from moonpool.server.mcp.profiles import DEFAULT_PROFILE, UnknownProfileError
+from moonpool.server.mcp.protocol_gate import batch_problem
 
 if TYPE_CHECKING:
     from starlette.types import Message, Receive, Scope, Send
@@ -150,7 +151,7 @@ async def _handshake_era(
         refusal = _session_problem(session, headers)
         if refusal is not None or session is None:
             return refusal or _unknown_session()
-        if (problem := _unanswerable(value)) is not None:
+        if (problem := _unanswerable(value, session.version)) is not None:
             return rpc_response(problem, 400)
         return await session.post(value, accepted, receive)
     if member(value, "method") == "initialize" and "id" in value:
@@ -216,10 +217,11 @@ def _unknown_session() -> Response:
     return rpc_error(404, _UNKNOWN_SESSION)
 
 
-def _unanswerable(value: Any) -> Any:
-    """The error for what is no message; None: it is one, or a batch."""
+def _unanswerable(value: Any, version: str = "") -> Any:
+    """The error for what is no message and no batch of this revision."""
     if isinstance(value, list):
-        return None
+        problem = batch_problem([read_message(one) for one in cast("list[object]", value)], version)
+        return error_payload(Invalid(INVALID_REQUEST, problem)) if problem else None
     match read_message(value):
         case Invalid() as problem:
             return error_payload(problem)

@@ -1,0 +1,140 @@
+"""A service in a test's own process: real sockets, real sandboxes, callers whose credential is their name."""
+
+from __future__ import annotations
+
+import os
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import httpx2
+
+from apps import DATA
+from moonpool.bootstrap.service import open_service
+from moonpool.server.http.admission import Bearers, Everybody
+from moonpool.server.http.application import Application
+from moonpool.server.http.callers import SCOPES, HttpCaller
+from moonpool.server.http.health import Readiness
+from moonpool.server.http.request_limits import Names
+from moonpool.server.http.serving import ServiceListener, http_served
+from moonpool.settings import Settings
+from shared_backend import shared_backend
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+    from pathlib import Path
+
+    from moonpool.bootstrap.service import Service
+    from moonpool.configuration.servers import McpConfig
+    from moonpool.server.http.serving import HttpServer
+
+JSON_TYPE = {"content-type": "application/json"}
+STREAMS = {**JSON_TYPE, "accept": "application/json, text/event-stream"}
+
+
+def caller(name: str, organisation: str = "default", **more: Any) -> HttpCaller:
+    """Whoever sends `name` as credential."""
+    return HttpCaller(**{"organisation": organisation, "principal": f"key:{name}", "scopes": SCOPES, **more})
+
+
+@dataclass(frozen=True)
+class Callers:
+    """An `Authenticator` of fixed callers by credential."""
+
+    known: dict[str, HttpCaller]
+
+    async def authenticate(self, credential: str, /) -> HttpCaller | None:
+        return self.known.get(credential)
+
+
+@dataclass(frozen=True)
+class OpenService:
+    """A service that serves, and a client of it."""
+
+    service: Service
+    server: HttpServer
+    readiness: Readiness
+    base: str
+    http: httpx2.AsyncClient = field(repr=False)
+
+    async def post(self, message: Any, *, path: str = "/mcp", **headers: str) -> httpx2.Response:
+        """POST one message; header names with _ for -."""
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        return await self.http.post(path, json=message, headers={**JSON_TYPE, **named})
+
+    async def session(self, version: str = "2025-11-25", **headers: str) -> dict[str, str]:
+        """Do the handshake; returns the session's headers."""
+        answer = await self.post(handshake(version), accept="application/json, text/event-stream", **headers)
+        assert answer.status_code == 200, answer.text
+        session = {"mcp_session_id": answer.headers["mcp-session-id"], **headers}
+        await self.post(notification("notifications/initialized"), **session)
+        return session
+
+
+@asynccontextmanager
+async def serving(
+    callers: dict[str, HttpCaller] | None = None,
+    *,
+    config: McpConfig | None = None,
+    state: Path | None = None,
+    profile: str | None = None,
+    **settings: Any,
+) -> AsyncGenerator[OpenService]:
+    """A service for these callers, by credential; None: for everybody."""
+    chosen = Settings.load({}, **{"data_dir": DATA, "manifest_ttl_s": 0.001, "pool_low": 0, **settings})
+    admission: Any = Bearers([Callers(callers)]) if callers is not None else Everybody(caller("me", profile=profile))
+    listener, readiness = ServiceListener("127.0.0.1", 0), Readiness()
+    names = Names.of(listener.host, listener.port, public_url=chosen.public_url)
+    application = Application(names, admission, readiness)
+    async with (
+        shared_backend(chosen, DATA) as backend,
+        http_served(listener, application) as server,
+        open_service(
+            chosen,
+            environ=os.environ,
+            config=config,
+            report=lambda _: None,
+            state=state,
+            backend=backend,
+            is_open=callers is None,
+        ) as service,
+    ):
+        application.open(service.routes)
+        readiness.phase = "ready"
+        base = f"http://{listener.netloc}"
+        async with httpx2.AsyncClient(base_url=base, timeout=60) as http:
+            yield OpenService(service, server, readiness, base, http)
+
+
+def handshake(version: str = "2025-11-25", **capabilities: Any) -> dict[str, Any]:
+    client = {"name": "test", "version": "1"}
+    params = {"protocolVersion": version, "capabilities": capabilities, "clientInfo": client}
+    return request("initialize", params)
+
+
+def request(method: str, params: Any = None, id: Any = 1) -> dict[str, Any]:  # noqa: A002
+    message = {"jsonrpc": "2.0", "id": id, "method": method}
+    return message if params is None else {**message, "params": params}
+
+
+def notification(method: str, params: Any = None) -> dict[str, Any]:
+    message = {"jsonrpc": "2.0", "method": method}
+    return message if params is None else {**message, "params": params}
+
+
+def execute(code: str, id: Any = 1, **more: Any) -> dict[str, Any]:  # noqa: A002
+    meta = {"_meta": more.pop("meta")} if "meta" in more else {}
+    return request("tools/call", {"name": "execute_code", "arguments": {"code": code, **more}, **meta}, id)
+
+
+MODERN = "2026-07-28"
+MODERN_META = {
+    "io.modelcontextprotocol/protocolVersion": MODERN,
+    "io.modelcontextprotocol/clientCapabilities": {},
+    "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+}
+
+
+def modern_headers(method: str, name: str | None = None) -> dict[str, str]:
+    headers = {**STREAMS, "mcp-protocol-version": MODERN, "mcp-method": method}
+    return headers if name is None else {**headers, "mcp-name": name}
