@@ -20,12 +20,15 @@ from moonpool.features.keys.service import Keys
 from moonpool.features.organisations.service import Organisations
 from moonpool.net.forwarded import trusted_networks
 from moonpool.server.http.admission import Bearers
+from moonpool.server.http.application import Application
 from moonpool.server.http.authentication.attempts import LimitedAdmission
 from moonpool.server.http.authentication.failures import FAILURES_MAX, ClientAddresses, FailedAuthentications
 from moonpool.server.http.authentication.keys import KeyAuthenticator
-from moonpool.server.http.callers import AuthenticationError
-from moonpool.server.http.request_limits import RequestError
+from moonpool.server.http.callers import AuthenticationError, HttpCaller
+from moonpool.server.http.health import Readiness
+from moonpool.server.http.request_limits import Names, RequestError
 from moonpool.store.database.addresses import SqliteAddress
+from moonpool.store.database.base import DatabaseError
 from moonpool.store.database.opening import open_database
 
 if TYPE_CHECKING:
@@ -150,3 +153,28 @@ async def test_a_service_takes_keys_as_commands_make_and_revoke_them(tmp_path: P
         finally:
             service.send_signal(signal.SIGTERM)
         assert await anyio.to_thread.run_sync(service.wait) == 0
+
+
+async def test_a_lost_database_is_a_503_that_names_no_host_and_no_file(caplog: pytest.LogCaptureFixture) -> None:
+    class Lost:
+        async def caller(self, _scope: object, /) -> HttpCaller:
+            raise DatabaseError("PostgreSQL at db.internal, database moon cannot be reached")
+
+        def challenge(self, _scope: object, /) -> str:
+            return "Bearer"
+
+    readiness = Readiness()
+    application = Application(Names.of("127.0.0.1", 80, public_url=""), Lost(), readiness)
+    application.open(())
+    readiness.phase = "ready"
+    transport = httpx2.ASGITransport(app=application)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://127.0.0.1") as client:
+        answer = await client.post("/mcp", json={})
+
+    assert (answer.status_code, answer.json()["error"], answer.headers["retry-after"]) == (
+        503,
+        "database_unusable",
+        "1",
+    )
+    assert "db.internal" not in answer.text
+    assert "db.internal" in caplog.text
