@@ -29,7 +29,7 @@ from moonpool.engine.code_request import CodeRequest
 from moonpool.features.receipts.service import execution_states
 from moonpool.pipeline.approval import AutoApprover
 from moonpool.settings import Settings
-from moonpool.store.journal_reading import read_rows, verify_file
+from moonpool.store.journal_reading import FileJournalReader, read_rows, verify_file
 from moonpool.store.paths import journal_path
 
 ROOT = Path(__file__).parents[1]
@@ -117,7 +117,7 @@ class Killing:
         seen = self._calls_seen()
         if missing := [call for call in seen if digest_json(call) not in intents]:
             faults.append(f"{when}: {len(missing)} calls were seen without an intent, first {missing[0]}")
-        states = Counter(str(state) for state in execution_states(path, rows).values())
+        states = Counter(str(state) for state in execution_states(FileJournalReader(path), rows).values())
         if odd := set(states) - {"ended", "lost"}:
             faults.append(f"{when}: executions are {odd}")
         self.outcome.rows, self.outcome.states = len(rows), states

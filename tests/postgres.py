@@ -16,7 +16,8 @@ import pwd
 import shutil
 import signal
 import subprocess
-from contextlib import contextmanager
+import threading
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
@@ -27,10 +28,10 @@ import pytest
 
 from process_tree import alive, children_of, wait_gone
 from run_folder import run_folder
-from waiting import wait_until
+from waiting import until, wait_until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator, Sequence
+    from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
 
 PASSWORD: Final = "moonpool-tests"
 """Of the user `moonpool`, asked for on TCP only."""
@@ -55,12 +56,26 @@ END $$
 class PostgresServer:
     """One server on one folder. `start`, `kill` and `stop` may follow each other in any order."""
 
-    def __init__(self, programs: Path, folder: Path, *, tcp_port: int | None = None) -> None:
+    def __init__(
+        self, programs: Path, folder: Path, options: Mapping[str, str], *, tcp_port: int | None = None
+    ) -> None:
         """`tcp_port`: listens there on loopback, too."""
-        self._programs, self._folder, self._tcp_port = programs, folder, tcp_port
+        self._programs, self._folder, self._options, self._tcp_port = programs, folder, options, tcp_port
         self._process: subprocess.Popen[bytes] | None = None
         self._named = 0
         self._spare: list[str] = []
+
+    def pause(self) -> None:
+        """It takes connections and what they send, and answers nothing until `resume`."""
+        self._signal_all(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        self._signal_all(signal.SIGCONT)
+
+    def _signal_all(self, number: signal.Signals) -> None:
+        for pid in (self.pid, *children_of(self.pid)):
+            with _gone_already():
+                os.kill(pid, number)
 
     @property
     def pid(self) -> int:
@@ -69,11 +84,19 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start it and wait until it takes connections; after a crash, until it has recovered."""
+        self._launch()
+        wait_until(self._is_ready, within_s=60)
+
+    def _launch(self) -> None:
+        """INVARIANT: in the main thread, for the server ends with the thread that began it."""
+        assert threading.current_thread() is threading.main_thread()
         assert self._process is None, "the server runs already"
-        options = _OPTIONS | {
+        options = {
+            **_OPTIONS,
             "unix_socket_directories": str(self._folder),
             "listen_addresses": "127.0.0.1" if self._tcp_port else "",
             "port": str(self._tcp_port or _PORT),
+            **self._options,
         }
         command = [self._programs / "postgres", "-D", self._folder / "data"]
         for name, value in options.items():
@@ -82,7 +105,6 @@ class PostgresServer:
             self._process = subprocess.Popen(
                 _unprivileged(self._folder, command, "--pdeathsig", "QUIT"), stdout=log, stderr=log, cwd=self._folder
             )
-        wait_until(self._is_ready, within_s=60)
 
     def _is_ready(self) -> bool:
         assert self._process is not None
@@ -106,6 +128,13 @@ class PostgresServer:
         assert wait_gone(processes, within_s=30) == set()
         self._process = None
 
+    async def crash(self) -> None:
+        """Kill it and start it again, whatever becomes of the caller meanwhile; others may run until it is ready."""
+        with anyio.CancelScope(shield=True):
+            self.kill()
+            self._launch()
+            await until(self._is_ready, within_s=60)
+
     def stop(self) -> None:
         """End it at once; open connections are cut."""
         if self._process is not None:
@@ -122,6 +151,13 @@ class PostgresServer:
         """The same on loopback, with its password."""
         assert self._tcp_port, "this server has no TCP"
         return f"postgresql://moonpool:{PASSWORD}@127.0.0.1:{self._tcp_port}/{name}"
+
+    @asynccontextmanager
+    async def empty_database(self) -> AsyncGenerator[str]:
+        """The URL of a database with nothing in it."""
+        name = await self.take_database()
+        yield self.url(name)
+        await self.return_database(name)
 
     async def take_database(self) -> str:
         """The name of a database with nothing in it."""
@@ -149,11 +185,11 @@ class PostgresServer:
 
 
 @contextmanager
-def new_server(*, tcp_port: int | None = None) -> Generator[PostgresServer]:
-    """A running server with nothing in it. Skips where there is no PostgreSQL; see the module."""
+def new_server(*, tcp_port: int | None = None, **options: str) -> Generator[PostgresServer]:
+    """A running server with nothing in it, of these settings. Skips where there is no PostgreSQL; see the module."""
     programs = _programs()
     folder = Path(_made_for_server(programs))
-    server = PostgresServer(programs, folder, tcp_port=tcp_port)
+    server = PostgresServer(programs, folder, options, tcp_port=tcp_port)
     try:
         server.start()
         yield server
@@ -172,9 +208,8 @@ def postgres() -> Generator[PostgresServer]:
 @pytest.fixture
 async def database(postgres: PostgresServer) -> AsyncGenerator[str]:
     """The URL of an empty database of the test's own."""
-    name = await postgres.take_database()
-    yield postgres.url(name)
-    await postgres.return_database(name)
+    async with postgres.empty_database() as url:
+        yield url
 
 
 def _programs() -> Path:

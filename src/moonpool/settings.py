@@ -84,6 +84,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     approval_wait_s: _Amount = 20.0
     """How long `moonpool mcp` holds back a request whose code waits in the queue of approvals, before it says so."""
 
+    patience_s: _Amount = 50.0
+    """How long `moonpool mcp` holds back a request whose code runs on, before it answers with the execution's id."""
+
     approval_command: str = ""
     """A program to start for each question in the queue, with the id and a sentence as last arguments."""
 
@@ -92,6 +95,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     parked_runs_max: _Count = 32
     """Executions of one process that may wait for approval at the same time."""
+
+    detached_runs_max: _Count = 16
+    """Executions of one principal that may go on without a request that waits; four times as many of a tenant."""
 
     sandboxes_max: _Count = 64
     """Sandboxes alive at the same time."""
@@ -305,8 +311,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     def __repr__(self) -> str:
         """SECURITY: without values: some hold passwords."""
-        changed = (n for n, d in zip(self.__struct_fields__, self.__struct_defaults__) if getattr(self, n) != d)  # noqa: B905
-        return f"Settings({', '.join(changed)})"
+        defaults = zip(self.__struct_fields__, self.__struct_defaults__, strict=True)
+        return f"Settings({', '.join(name for name, default in defaults if getattr(self, name) != default)})"
 
     @property
     def network_bound(self) -> NetworkRules | None:

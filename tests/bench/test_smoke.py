@@ -125,3 +125,18 @@ def test_each_promise_beside_ipybox_is_measured() -> None:
     expected = {"cold", "execute", "tool", "figure", "checkpoint", "undo", "reset", "install", "memory", "further"}
     assert samples.keys() == expected
     assert all(min(taken) > 0 for taken in samples.values())
+
+
+@pytest.mark.usefixtures("postgres")  # which skips where there is no PostgreSQL
+def test_each_row_of_the_journals_is_measured_in_both_stores() -> None:
+    command = [sys.executable, "-m", "bench.journals", "--rounds", "1", "--json"]
+
+    ended = subprocess.run(
+        command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=300, check=False, env=_env()
+    )
+
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    found = json.loads(ended.stdout)
+    kinds = {"record", "durable", "writing_call", "at_once", "bare", "bare_durable"}
+    assert found["rows"].keys() == {f"{store}.{kind}" for store in ("sqlite", "postgres") for kind in kinds}
+    assert found["postgres_vs_sqlite"].keys() == kinds

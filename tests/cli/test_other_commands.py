@@ -47,6 +47,7 @@ COMMANDS = (
 )
 
 
+@pytest.mark.req("G-039", "G-040")
 def test_help_names_every_command(tmp_path: Path) -> None:
     ended = moonpool(tmp_path, "--help")
     assert ended.exit_code == 0
@@ -84,6 +85,7 @@ def sheets(tmp_path: Path) -> Path:
     return write_config(tmp_path, {"sheets": entry, "gone": {"command": "no-such-command-here"}})
 
 
+@pytest.mark.req("G-024")
 def test_tools_lists_servers_and_names_those_that_are_missing(tmp_path: Path, sheets: Path) -> None:
     ended = moonpool(tmp_path, "tools", "list", "--config", sheets)
     assert ended.exit_code == 0
@@ -221,6 +223,7 @@ def client_files(home: Path) -> None:
     code.write_text(text + '"asks": {"command": "x", "env": {"K": "${input:key}"}},},\n}', encoding="utf-8")
 
 
+@pytest.mark.req("G-003", "G-006")
 def test_init_takes_over_what_clients_have_and_says_what_it_left(tmp_path: Path) -> None:
     client_files(tmp_path)
     ended = moonpool(tmp_path, "init", MOONPOOL_DATA_DIR=str(tmp_path))
@@ -254,6 +257,7 @@ def test_init_offers_the_environment_with_packages_and_asks_at_a_terminal(tmp_pa
     assert OFFER in ended.stdout
 
 
+@pytest.mark.req("G-003")
 def test_init_never_changes_what_is_there(tmp_path: Path) -> None:
     client_files(tmp_path)
     target = tmp_path / "mine.json"

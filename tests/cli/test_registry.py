@@ -157,7 +157,7 @@ def test_what_is_no_entry_is_refused_in_one_sentence(junk: Any) -> None:
         read_registry_server(junk, source="server.json")
 
 
-@pytest.mark.req("H-050")
+@pytest.mark.req("H-050", "G-045", "G-054", "L-029")
 def test_nothing_is_written_without_a_yes_and_all_is_shown(tmp_path: Path) -> None:
     (tmp_path / "server.json").write_text(json.dumps(document(NPM, remotes=[REMOTE])), encoding="utf-8")
     target = tmp_path / "servers.json"
@@ -197,7 +197,7 @@ class _Registry(BaseHTTPRequestHandler):
     def log_message(self, format: str, *args: object) -> None: ...  # noqa: A002
 
 
-@pytest.mark.req("H-050")
+@pytest.mark.req("H-050", "G-054")
 def test_names_are_looked_up_only_where_a_registry_is_configured(tmp_path: Path) -> None:
     off = moonpool(tmp_path, "registry", "add", "io.acme/weather", "--yes")
     assert "no registry is configured" in off.sentence

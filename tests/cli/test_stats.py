@@ -21,6 +21,7 @@ from moonpool.server.mcp.context_usage import own_tools_text
 from moonpool.server.mcp.definitions import TOOLS
 from moonpool.store.journal_entries import Entry
 from moonpool.store.journal_file import JournalFile
+from moonpool.store.journal_reading import FileJournalReader
 from waiting import until
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ def test_every_metric_is_on_the_reference_page() -> None:
 
 def test_a_followed_journal_reads_what_is_new(tmp_path: Path) -> None:
     path = tmp_path / "private" / "audit.sqlite3"
-    followed = FollowedJournal(path, records=2)
+    followed = FollowedJournal(FileJournalReader(path), records=2)
     assert followed.measures().records == 0
     journal = JournalFile(path)
 

@@ -39,7 +39,7 @@ async def verdicts(
     return dict(await asyncio.gather(*(judge(*case) for case in sorted(wanted))))
 
 
-@pytest.mark.req("E-002")
+@pytest.mark.req("E-002", "L-018", "L-023", "L-025", "L-026", "L-033", "B-056")
 @pytest.mark.parametrize(("revision", "scenario"), [*CASES, *BEYOND])
 async def test_the_suite_is_satisfied(verdicts: dict[tuple[str, str], Verdict], revision: str, scenario: str) -> None:
     verdict = verdicts[revision, scenario]

@@ -134,6 +134,7 @@ def test_policies_do_what_their_examples_say(snippet: Snippet) -> None:
 PROGRAMS = snippets("sandbox", "sandbox-time-ask")
 
 
+@pytest.mark.req("G-037")
 @pytest.mark.anyio
 @pytest.mark.parametrize("snippet", PROGRAMS, ids=lambda snippet: f"{snippet.page} {snippet.text[:30]}")
 @pytest.mark.slow

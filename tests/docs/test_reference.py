@@ -82,6 +82,7 @@ def _all_errors() -> Iterator[type[MoonpoolError]]:
         waiting += error.__subclasses__()
 
 
+@pytest.mark.req("G-050")
 def test_every_error_code_has_a_row_with_its_fault_and_whether_to_retry() -> None:
     real = {error.code: [str(error.fault), "yes" if error.retryable else "no"] for error in _all_errors()}
     assert {code: row[1:3] for code, row in ERRORS.items()} == real
@@ -303,7 +304,7 @@ def test_everything_in_the_reference_of_the_python_api_is_explained() -> None:
     assert set(re.findall(r"\b[A-Z][A-Za-z]+\b", f"{in_signatures} {in_tables}")) - told == set()
 
 
-@pytest.mark.req("I-007")
+@pytest.mark.req("I-007", "G-052")
 def test_models_find_every_page_from_where_the_index_lies() -> None:
     index, whole = read("docs/llms.txt"), read("docs/llms-full.txt")
     found = {(DOCS / link).resolve() for link in links(index)}

@@ -36,6 +36,7 @@ from moonpool.replay.service import ReplayRequest
 from moonpool.replay.source import code_that_worked, load_source
 from moonpool.settings import Settings
 from moonpool.store.fake import MemoryJournal
+from moonpool.store.journal_reading import FileJournalReader
 from moonpool.store.paths import journal_path, library_dir
 
 if TYPE_CHECKING:
@@ -290,8 +291,8 @@ async def test_a_changed_library_in_a_recording_is_refused(data: Path, store: Li
     for library in (json.dumps([entry]).encode(), b"", b"[3]", b"nonsense"):
         changed = replace(kept, shared=replace(kept.shared, library=library))
         with pytest.raises(RecordingError, match="its tools is not what the audit journal says"):
-            await aside(load_source, OneRecording(changed), journal_path(data), envelope.run_id)
-    source = await aside(load_source, OneRecording(kept), journal_path(data), envelope.run_id)
+            await aside(load_source, OneRecording(changed), FileJournalReader(journal_path(data)), envelope.run_id)
+    source = await aside(load_source, OneRecording(kept), FileJournalReader(journal_path(data)), envelope.run_id)
     assert [one.path for one in source.target.manifest.library.entries] == ["actions.one"]
 
 
@@ -303,7 +304,7 @@ async def test_only_code_that_ran_and_worked_is_taken_from_a_recording(data: Pat
 
     def code_of(run_id: str, reader: Any = None) -> bytes:
         with open_recordings(Settings.load({}, data_dir=data), os.environ) as recordings:
-            return code_that_worked(reader or recordings, journal_path(data), run_id)
+            return code_that_worked(reader or recordings, FileJournalReader(journal_path(data)), run_id)
 
     def recording() -> Recording:
         with open_recordings(Settings.load({}, data_dir=data), os.environ) as recordings:

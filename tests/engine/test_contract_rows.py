@@ -139,7 +139,7 @@ async def test_a_destructive_call_without_approval_never_reaches_the_server(tmp_
     assert not record.exists()
 
 
-@pytest.mark.req("H-055", "H-061", "H-022", "P-023")
+@pytest.mark.req("H-055", "H-061", "H-022", "P-023", "C-027")
 async def test_a_servers_secret_is_nowhere_in_the_sandbox_and_redacted_in_every_output(tmp_path: Path) -> None:
     canary = "canary-7f3a9c51d2e8"
     server = fixture_server("echo.py")

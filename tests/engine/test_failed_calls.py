@@ -72,7 +72,7 @@ def told(failed: Any) -> list[tuple[str, str]]:
     return [(one["tool"], one["type"]) for one in failed["first"]]
 
 
-@pytest.mark.req("H-027", "H-041")
+@pytest.mark.req("H-027", "H-041", "L-012")
 @pytest.mark.parametrize("language", LOOKS_AWAY)
 async def test_failed_calls_are_told_where_code_looked_away(app: Tenant, language: str) -> None:
     envelope = await execute(app, LOOKS_AWAY[language], language)

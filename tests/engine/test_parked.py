@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import anyio
 import pytest
 
-from moonpool.engine.pending_calls import KEPT_COUNT_MAX, OPEN_COUNT_MAX, ParkedCall, ParkedCalls
+from moonpool.engine.executions import KEPT_COUNT_MAX, OPEN_COUNT_MAX, Bounds, Executions
+from moonpool.engine.pending_calls import ParkedCall, Patience, Pause
 from moonpool.engine.request_state import RequestState, RequestStateError, StateSeal
 from moonpool.pipeline.request_responder import AnswererGoneError
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from moonpool.core.envelope import Envelope
+    from moonpool.engine.kept_executions import KeptExecutions
 
     Work = Callable[[ParkedCall], Awaitable[Any]]
 
@@ -26,9 +28,11 @@ STATE = RequestState(call_id="c", key="k", questions=("q",))
 class World:
     def __init__(self, *, parked_max: int = 4, kept_s: float = 60.0) -> None:
         self.kept: list[Any] = []
-        self.calls = ParkedCalls(owner="a", kept_s=kept_s, parked_max=parked_max, keep=self._keep)
+        bounds = Bounds(kept_s=kept_s, parked_max=parked_max, detached_max=2, window_bytes=1000)
+        self.executions = Executions(bounds, cast("KeptExecutions", self))
+        self.calls = self.executions.of("a")
 
-    async def _keep(self, envelope: Envelope) -> None:
+    async def keep(self, envelope: Envelope) -> None:
         self.kept.append(envelope)
 
     def start(self, work: Work, key: str = "k") -> ParkedCall:
@@ -59,7 +63,7 @@ async def test_an_answer_is_taken_once_and_the_same_one_again_only_waits() -> No
 
     assert first is again
     assert (await first.outcome(), await again.outcome(), world.kept) == (1, 1, [])
-    await world.calls.close()
+    await world.executions.close()
 
 
 @pytest.mark.parametrize("said", [float("inf"), "\ud800"], ids=["endless number", "half a character"])
@@ -71,7 +75,7 @@ async def test_an_answer_that_is_no_json_is_refused_and_the_question_stays(said:
         world.calls.resume(state, "k", {name: {"said": said}})
 
     assert [question.question_id for question in call.open] == [name]
-    await world.calls.close()
+    await world.executions.close()
 
 
 async def test_a_state_of_another_owner_or_another_request_is_refused() -> None:
@@ -80,7 +84,7 @@ async def test_a_state_of_another_owner_or_another_request_is_refused() -> None:
     for calls, key in ((other.calls, "k"), (world.calls, "other")):
         with pytest.raises(RequestStateError):
             calls.resume(state, key, {name: {"said": 1}})
-    await world.calls.close()
+    await world.executions.close()
 
 
 @pytest.mark.parametrize("cut", [1, 20, -1])
@@ -106,7 +110,7 @@ async def test_what_nobody_waits_for_is_kept() -> None:
     state, name = await asked(world, call)
     world.calls.resume(state, "k", {name: {"said": 1}})  # and its request is lost
     await call.finished()
-    await world.calls.close()
+    await world.executions.close()
 
     assert world.kept == [1]
 
@@ -131,7 +135,7 @@ async def test_the_last_wait_that_is_cancelled_ends_the_code_and_no_other() -> N
         waits[1].cancel()
         await asyncio.wait({waits[1]})
         assert ended.is_set()
-    await world.calls.close()
+    await world.executions.close()
 
 
 async def test_only_so_much_waits_and_nothing_for_a_client_that_left() -> None:
@@ -144,11 +148,12 @@ async def test_only_so_much_waits_and_nothing_for_a_client_that_left() -> None:
     await anyio.wait_all_tasks_blocked()
     with pytest.raises(AnswererGoneError, match="1 executions wait"):
         await world.start(asks_once).outcome()
-    assert (len(first.open), world.calls.leave(lambda _: False)) == (OPEN_COUNT_MAX, 0)
+    assert len(first.open) == OPEN_COUNT_MAX
+    first.client_left(spared=False)
     outcome = cast("list[object]", await first.outcome())
 
     assert all(isinstance(one, AnswererGoneError) for one in outcome)
-    await world.calls.close()
+    await world.executions.close()
 
 
 async def test_an_outcome_can_be_fetched_again_for_a_while_only() -> None:
@@ -163,7 +168,7 @@ async def test_an_outcome_can_be_fetched_again_for_a_while_only() -> None:
             except RequestStateError:
                 break
             await anyio.sleep(0.02)
-    await world.calls.close()
+    await world.executions.close()
 
 
 async def test_an_outcome_that_nobody_has_yet_outlives_others_that_somebody_has() -> None:
@@ -178,7 +183,7 @@ async def test_an_outcome_that_nobody_has_yet_outlives_others_that_somebody_has(
 
     call = world.start(waits, "mine")
     with anyio.fail_after(30):
-        assert await call.outcome(0.0, lambda: True) is None
+        assert await call.outcome(Patience(elsewhere_s=0.0, elsewhere=lambda: True)) is Pause.ELSEWHERE
         go.set()
         await call.finished()
         for _ in range(KEPT_COUNT_MAX + 2):
@@ -188,5 +193,5 @@ async def test_an_outcome_that_nobody_has_yet_outlives_others_that_somebody_has(
         again = world.calls.repeated("mine")
         assert again is call
         assert cast("Any", await again.outcome()) == "mine"
-        await world.calls.close()
+        await world.executions.close()
     assert len(world.calls.calls) == KEPT_COUNT_MAX

@@ -31,7 +31,7 @@ from moonpool.replay.source import load_source
 from moonpool.replay.stage import ReplayImpossibleError
 from moonpool.sandboxes.host_folders import HostFolder, HostFolders
 from moonpool.settings import Settings
-from moonpool.store.journal_reading import read_rows
+from moonpool.store.journal_reading import FileJournalReader, read_rows
 from moonpool.store.paths import journal_path, recordings_path
 
 if TYPE_CHECKING:
@@ -407,7 +407,7 @@ async def test_a_header_that_is_not_what_the_journal_says_is_not_replayed(
         with open_recordings(Settings.load({}, data_dir=DATA), os.environ) as reader:
             changed: dict[str, Any] = {name: value}
             tampering = _Tampering(reader, lambda found: replace(found, header=replace(found.header, **changed)))
-            load_source(tampering, journal_path(DATA), past["no calls"].run_id)
+            load_source(tampering, FileJournalReader(journal_path(DATA)), past["no calls"].run_id)
 
     with pytest.raises(RecordingError, match=f"was changed: {told} is not"):
         await anyio.to_thread.run_sync(load)
@@ -468,7 +468,7 @@ async def test_what_came_of_an_execution_is_what_the_journal_says(
 ) -> None:
     def load() -> None:
         with open_recordings(Settings.load({}, data_dir=DATA), os.environ) as reader:
-            load_source(_Tampering(reader, change), journal_path(DATA), past["two"].run_id)
+            load_source(_Tampering(reader, change), FileJournalReader(journal_path(DATA)), past["two"].run_id)
 
     with pytest.raises(RecordingError, match=f"was changed: {told}.* is not"):
         await anyio.to_thread.run_sync(load)

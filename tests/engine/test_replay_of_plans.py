@@ -19,7 +19,7 @@ from moonpool.features.receipts.signing_keys import SigningKeys
 from moonpool.replay.report import ReplayEnd
 from moonpool.replay.service import ReplayRequest
 from moonpool.settings import Settings
-from moonpool.store.journal_reading import read_rows
+from moonpool.store.journal_reading import FileJournalReader, read_rows
 from moonpool.store.paths import journal_path, keys_dir, plans_path
 
 if TYPE_CHECKING:
@@ -91,7 +91,10 @@ async def test_dry_runs_and_replays_have_receipts_that_hold(tmp_path: Path) -> N
 
     def receipts() -> list[Any]:
         keys = SigningKeys(keys_dir(DATA))
-        return [make_receipt(journal_path(DATA), keys, one) for one in (rehearsal.run_id, again.replay_run_id)]
+        return [
+            make_receipt(FileJournalReader(journal_path(DATA)), keys, one)
+            for one in (rehearsal.run_id, again.replay_run_id)
+        ]
 
     dry, replayed = await anyio.to_thread.run_sync(receipts)
     assert [problem_inside(one) for one in (dry, replayed)] == ["", ""]

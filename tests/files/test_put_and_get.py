@@ -137,7 +137,7 @@ async def test_a_sparse_file_cannot_even_say_that_it_is_huge(bench: Workbench) -
     assert await bench.get("big") == b""
 
 
-@pytest.mark.req("F-022")
+@pytest.mark.req("F-022", "C-039")
 async def test_a_link_swapped_in_while_downloading_never_leads_out(bench: Workbench) -> None:
     """The code exchanges the file for a link to a file of the wall, as fast as it can, in a process of its own."""
     await bench.run("""

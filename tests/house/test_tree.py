@@ -11,6 +11,7 @@ from graphlib import CycleError, TopologicalSorter
 
 import grimp
 import pytest
+from mcp_types.version import KNOWN_PROTOCOL_VERSIONS
 
 from house.tracked import ROOT, tracked_files
 
@@ -102,3 +103,42 @@ def test_the_wheel_installs_in_a_clean_environment_and_its_command_starts() -> N
         ["sh", ROOT / ".ci/wheel.sh"], capture_output=True, check=False, encoding="utf-8", timeout=110
     )
     assert done.stdout.endswith("wheel: complete\n"), done.stderr
+
+
+def parsed_modules() -> dict[str, ast.Module]:
+    paths = [path for path in tracked_files() if path.suffix == ".py" and path.parts[:2] == ("src", "moonpool")]
+    return {str(path): ast.parse((ROOT / path).read_text(encoding="utf-8")) for path in paths}
+
+
+@pytest.mark.req("A-042")
+def test_revisions_of_the_protocol_are_named_by_constants() -> None:
+    inline: list[str] = []
+    for path, tree in parsed_modules().items():
+        named = {
+            id(inner)
+            for node in ast.walk(tree)
+            if isinstance(node, ast.AnnAssign) and "Final" in ast.unparse(node.annotation)
+            for inner in ast.walk(node)
+        }
+        inline += [
+            f"{path}:{node.lineno}"
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant) and node.value in KNOWN_PROTOCOL_VERSIONS and id(node) not in named
+        ]
+    assert inline == []
+
+
+@pytest.mark.req("A-089", "A-090")
+def test_only_the_room_of_upstreams_speaks_to_servers() -> None:
+    speaking = {
+        path
+        for path, tree in parsed_modules().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        and (
+            (node.module or "").startswith("mcp.client")
+            or (node.module == "mcp" and {name.name for name in node.names} & {"Client", "ClientSession"})
+        )
+    }
+    assert speaking
+    assert {path for path in speaking if not path.startswith("src/moonpool/upstreams/")} == set()

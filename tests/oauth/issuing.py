@@ -42,6 +42,7 @@ class Issuer:
         self.token_asked = asyncio.Event()
         self.issued: list[str] = []
         self.asks_consent = False
+        self.pkce: list[str] | None = ["S256"]
         self.echoes_token = False
         self.refuses_with: tuple[str, ...] = ()
         self.resource: str | None = None
@@ -110,7 +111,7 @@ class Issuer:
                 "token_endpoint": f"{base}/token",
                 "registration_endpoint": f"{base}/register",
                 "revocation_endpoint": f"{base}/revoke",
-                "code_challenge_methods_supported": ["S256"],
+                **({"code_challenge_methods_supported": self.pkce} if self.pkce is not None else {}),
                 "token_endpoint_auth_methods_supported": ["client_secret_post", "client_secret_basic"],
                 "authorization_response_iss_parameter_supported": True,
                 "scopes_supported": ["tools", "admin", "offline_access"],

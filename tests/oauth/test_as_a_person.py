@@ -156,7 +156,7 @@ async def test_an_answer_that_is_not_ours_logs_nobody_in(
     assert issuers[0].access == {}
 
 
-@pytest.mark.req("E-037")
+@pytest.mark.req("E-037", "A-090")
 async def test_two_servers_never_see_each_others_tokens(issuers: list[Issuer], tmp_path: Path, data: Path) -> None:
     installation = Installation(tmp_path, data, issuers)
     (first, _), (second, _) = await asyncio.gather(installation.log_in("srv0"), installation.log_in("srv1"))

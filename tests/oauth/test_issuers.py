@@ -126,7 +126,7 @@ LOOPBACK = (
 LINK_LOCAL = ("169.254.169.254", "[::ffff:169.254.169.254]", "[fe80::1]", "[64:ff9b::a9fe:a9fe]", "2852039166")
 
 
-@pytest.mark.req("E-039")
+@pytest.mark.req("E-039", "L-028")
 @every_row("host", [*LOOPBACK, *LINK_LOCAL])
 def test_a_server_elsewhere_names_neither_this_machine_nor_a_link(host: str) -> None:
     kind = "loopback" if host in LOOPBACK else "link-local"
@@ -147,6 +147,7 @@ def test_a_server_of_this_machine_may_name_it(server: str, host: str) -> None:
     assert check_address(f"https://{host}/", "issuer", server_url=f"https://{server}/mcp")
 
 
+@pytest.mark.req("L-028")
 async def test_a_name_that_leads_to_this_machine_gets_no_byte(monkeypatch: pytest.MonkeyPatch) -> None:
     """By whatever name: what counts is where the connection leads."""
     really = socket.getaddrinfo

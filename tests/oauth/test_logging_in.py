@@ -87,7 +87,7 @@ async def test_without_a_login_a_call_fails_and_says_what_to_run(issuer: Issuer)
             assert "moonpool login srv" in caught.value.for_guest
 
 
-@pytest.mark.req("E-025", "E-029", "E-031", "E-032", "E-035", "E-036", "E-042", "H-059")
+@pytest.mark.req("E-025", "E-029", "E-031", "E-032", "E-035", "E-036", "E-042", "H-059", "L-002")
 async def test_after_a_login_every_request_carries_the_token(issuer: Issuer) -> None:
     side = Side(issuer)
     await side.log_in()
@@ -248,6 +248,18 @@ async def test_a_login_without_a_browser_here_reads_the_pasted_address(issuer: I
     assert len(side.shelf.texts) == 1
 
 
+@pytest.mark.req("L-027")
+@pytest.mark.parametrize("offered", [None, [], ["plain"]], ids=str)
+async def test_nobody_logs_in_where_pkce_is_not_offered(issuer: Issuer, offered: list[str] | None) -> None:
+    issuer.pkce = offered
+    person = Person()
+    side = Side(issuer, person=person)
+    async with side.upstream() as srv:
+        with pytest.raises(UpstreamLoginFailedError, match="PKCE with S256"):
+            await call(srv)
+    assert person.visits == []
+
+
 @pytest.mark.req("E-034")
 @pytest.mark.parametrize(
     ("extra", "problem"),
@@ -335,7 +347,7 @@ async def test_a_login_meanwhile_is_used_by_the_running_process(issuer: Issuer) 
         assert await call(srv)
 
 
-@pytest.mark.req("H-062")
+@pytest.mark.req("H-062", "L-030")
 async def test_more_scope_is_asked_of_a_person_once(issuer: Issuer) -> None:
     person = Person()
     side = Side(issuer, person=person)

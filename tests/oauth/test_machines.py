@@ -36,7 +36,7 @@ async def issuer() -> AsyncGenerator[Issuer]:
         yield opened
 
 
-@pytest.mark.req("E-041", "E-042")
+@pytest.mark.req("E-041", "E-042", "L-002")
 async def test_a_machine_logs_in_by_itself_and_again_when_its_token_ends(issuer: Issuer) -> None:
     async with Side(issuer, oauth=MACHINE).upstream() as srv:
         await call(srv)

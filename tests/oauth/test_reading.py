@@ -44,7 +44,7 @@ def test_a_challenge_is_read(headers: list[str], expected: Challenge) -> None:
     assert bearer_challenge(headers) == expected
 
 
-@pytest.mark.req("E-039")
+@pytest.mark.req("E-039", "L-028")
 @pytest.mark.parametrize(
     ("url", "server"),
     [
@@ -66,6 +66,7 @@ def test_programs_of_this_machine_need_no_https() -> None:
     assert check_address("http://[::1]:5/x", "thing", server_url="http://localhost:3/mcp")
 
 
+@pytest.mark.req("L-023", "L-024")
 def test_where_metadata_may_lie() -> None:
     well = "/.well-known/"
     assert resource_metadata_addresses("https://h/a/mcp", "") == (
@@ -100,6 +101,7 @@ def test_a_resource_covers_what_lies_below_it(resource: str, url: str, *, expect
     assert covers(resource, url) is expected
 
 
+@pytest.mark.req("L-002")
 def test_issuers_and_resources_are_compared_as_they_are() -> None:
     assert same_issuer("https://as", "https://as/")
     assert not same_issuer("https://as/t", "https://as/t/")

@@ -638,6 +638,7 @@ async def test_a_hundred_calls_at_once_respect_the_concurrency_limit() -> None:
     assert len({record.call_id for record in bench.outcomes}) == len(bench.outcomes) == 100
 
 
+@pytest.mark.req("A-056", "A-058")
 async def test_an_upstream_that_ignores_its_timeout_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("moonpool.pipeline.pipeline._TIMEOUT_GRACE_S", 0.0)
     bench = Bench(anyio.sleep_forever, timeout_s=0.01)

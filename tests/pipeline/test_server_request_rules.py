@@ -226,6 +226,7 @@ async def test_without_an_answer_none_is_invented(person: Person | None, expecte
         assert await elicit(person, expiry_s=0.01) == {"action": expected}
 
 
+@pytest.mark.req("L-032")
 async def test_an_address_goes_to_no_client_that_opens_none() -> None:
     address = {"mode": "url", "message": "m", "url": "https://h/"}
     assert await elicit(Person({"action": "accept"}), params=address) == {"action": "decline"}
@@ -245,7 +246,7 @@ async def test_pictures_and_sounds_go_to_the_model_and_come_back(kind: str) -> N
     assert answer["content"] == block
 
 
-@pytest.mark.req("D-036")
+@pytest.mark.req("D-036", "L-034")
 @pytest.mark.parametrize(
     "params",
     [
@@ -259,6 +260,7 @@ async def test_pictures_and_sounds_go_to_the_model_and_come_back(kind: str) -> N
         pytest.param({**SAMPLING, "modelPreferences": {"costPriority": 7}}, id="a priority above 1"),
         pytest.param({**SAMPLING, "modelPreferences": [0.5]}, id="preferences that are none"),
         pytest.param({**SAMPLING, "systemPrompt": "x" * 600_000}, id="too large"),
+        pytest.param({**SAMPLING, "toolChoice": {"mode": "none"}}, id="a choice of tools"),
     ],
 )
 async def test_sampling_that_cannot_be_passed_on_is_refused(params: Any) -> None:
@@ -273,6 +275,7 @@ async def test_a_clients_answer_that_is_none_never_leaves(said: JsonObject) -> N
         await questions().answer("sampling/createMessage", SAMPLING, call(Person(said)))
 
 
+@pytest.mark.req("L-032")
 @pytest.mark.parametrize(
     ("url", "fine"),
     [

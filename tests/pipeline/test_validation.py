@@ -102,6 +102,7 @@ def test_type_names_are_readable() -> None:
     )
 
 
+@pytest.mark.req("L-008")
 @pytest.mark.parametrize(
     ("schema", "warning"),
     [
@@ -118,6 +119,7 @@ def test_an_unusable_schema_accepts_any_object_with_a_warning(schema: Any, warni
     assert warning in checks.arguments(tool(schema)).warning
 
 
+@pytest.mark.req("L-008")
 def test_the_dialect_decides() -> None:
     tuple_items = {"properties": {"a": {"items": [{"type": "string"}]}}}
     draft7 = {"$schema": "http://json-schema.org/draft-07/schema#", **tuple_items}
@@ -181,7 +183,7 @@ def test_validators_are_cached_and_bounded() -> None:
         ),
     ],
 )
-@pytest.mark.req("H-076", "D-006")
+@pytest.mark.req("H-076", "D-006", "C-021")
 def test_structured_content_is_validated(structured: Any, problem: str) -> None:
     definition = tool({}, output={"type": "object", "properties": {"n": {"type": "integer"}}})
     found = SchemaChecks().result(definition).result_problem(structured)

@@ -87,7 +87,7 @@ def rule(glob: str, verdict: Verdict, server: str = "*", **annotations: bool) ->
         ),
     ],
 )
-@pytest.mark.req("X-06", "X-22")
+@pytest.mark.req("X-06", "X-22", "C-008")
 def test_decide_returns_the_strictest_match(
     rules: list[Rule], hints: dict[str, bool], trusted: bool, expected: Verdict
 ) -> None:
@@ -140,7 +140,7 @@ def test_adding_a_deny_never_loosens(policy: Policy, tool: ToolDefinition, trust
 
 
 @given(POLICIES, tools(), HINTS)
-@pytest.mark.req("X-22")
+@pytest.mark.req("X-22", "C-008")
 def test_no_annotation_of_an_untrusted_server_loosens(
     policy: Policy, plain: ToolDefinition, hints: dict[str, bool]
 ) -> None:
@@ -148,6 +148,14 @@ def test_no_annotation_of_an_untrusted_server_loosens(
     hinted = tool(plain.name, plain.server_id, **hints)
     loosest = decide(policy, bare, trusted=False).verdict
     assert decide(policy, hinted, trusted=False).verdict.strictness >= loosest.strictness
+
+
+@pytest.mark.req("C-009")
+@pytest.mark.parametrize("trusted", [True, False])
+def test_what_a_server_does_not_say_of_a_tool_is_taken_for_the_worst(trusted: bool) -> None:
+    silent, reads = effective_hints(tool(), trusted=trusted), effective_hints(tool(readOnlyHint=True), trusted=True)
+    assert (silent.read_only, silent.destructive, silent.idempotent, silent.open_world) == (False, True, False, True)
+    assert (reads.read_only, reads.destructive, reads.repeatable) == (True, False, True)
 
 
 @given(POLICIES, tools())

@@ -135,6 +135,7 @@ result = [tell(call) for call in (
     assert rows == [("Io", "Jupiter"), ("Rhea", "Saturn")]
 
 
+@pytest.mark.req("G-027")
 async def test_fetch_reads_a_page_and_obeys_robots(world: World, pages: str) -> None:
     code = f"""
 from servers import local, web
@@ -149,6 +150,7 @@ result.append(tell(await web.fetch(url={pages!r} + "/page")))
     assert "robots" in private[1]
 
 
+@pytest.mark.req("G-027", "G-030")
 async def test_filesystem_writes_in_its_folder_and_nowhere_else(world: World) -> None:
     code = f"""
 from servers import files
@@ -171,6 +173,7 @@ result = [tell(call) for call in (
     assert not (world.folder / "stolen.txt").exists()
 
 
+@pytest.mark.req("G-027")
 async def test_memory_keeps_a_graph(world: World) -> None:
     code = """
 from servers import graph
@@ -192,6 +195,7 @@ result = [tell(call) for call in (
     assert [entry.get("name") for entry in kept] == ["Ada"]
 
 
+@pytest.mark.req("G-031")
 async def test_everything_gives_every_kind_of_content(world: World) -> None:
     code = """
 from servers import every

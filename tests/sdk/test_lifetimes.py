@@ -433,7 +433,7 @@ def _command(pid: int) -> bytes:
         return b""
 
 
-@pytest.mark.req("P-007")
+@pytest.mark.req("P-007", "G-043")
 @pytest.mark.parametrize("end", ["forgotten", "interrupted", "killed"])
 def test_a_process_leaves_nothing_behind(end: str, tmp_path: Path) -> None:
     code = "import moonpool, os\ns = moonpool.sync.session()\nprint(s.run('6*7').data, flush=True)\n" + (

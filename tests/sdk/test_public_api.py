@@ -10,6 +10,8 @@ from dataclasses import is_dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import moonpool
 
 GOLDEN = Path(__file__).with_name("public_api.txt")
@@ -46,6 +48,7 @@ def _signature(value: Any) -> str:
         return ""
 
 
+@pytest.mark.req("G-049")
 def test_names_and_signatures_are_those_that_were_promised() -> None:
     assert described() == GOLDEN.read_text(encoding="utf-8"), "run: python tests/sdk/public_api_golden.py"
 
@@ -61,6 +64,7 @@ def test_everything_public_has_a_docstring() -> None:
                         assert member.__doc__, f"{name}.{member_name}"
 
 
+@pytest.mark.req("G-051")
 def test_the_contract_suite_uses_nothing_that_is_private() -> None:
     suite = [path for path in GOLDEN.parent.glob("test_*.py") if "face: Face" in path.read_text(encoding="utf-8")]
     assert len(suite) >= 3

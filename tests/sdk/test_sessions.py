@@ -29,6 +29,7 @@ async def events_of(stream: Any) -> list[Any]:
     return [event async for event in stream]
 
 
+@pytest.mark.req("G-046")
 async def test_state_output_and_results(face: Face) -> None:
     async with face.session() as s:
         assert (await s.run("x = 20\nx + 1")).data == 21
@@ -54,6 +55,7 @@ async def test_state_output_and_results(face: Face) -> None:
         assert (await s.run("x")).error.type == "NameError"
 
 
+@pytest.mark.req("A-088", "G-046")
 async def test_a_stream_yields_output_and_ends_with_the_result(face: Face) -> None:
     async with face.session() as s:
         events = await events_of(s.stream("print('ä', flush=True)\nimport sys\nprint('e', file=sys.stderr)\n7"))

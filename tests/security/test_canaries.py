@@ -134,6 +134,7 @@ def host(tmp_path: Path, data: Path) -> Host:
     return Host(tmp_path, data)
 
 
+@pytest.mark.req("G-022")
 def test_what_a_server_tells_of_its_secrets_arrives_nowhere(host: Host) -> None:
     (host.folder / "code.py").write_text(CODE, encoding="utf-8")
     command = ("run", "--config", "servers.json", "--get", "seen:seen", "code.py")

@@ -20,6 +20,14 @@ class ModernClient:
 
     def start(self, code: str, *, state: Any = None, answers: Any = None, token: Any = None, **arguments: Any) -> Any:
         """Send the call; return the request's id."""
+        return self._send("execute_code", {"code": code, **arguments}, state, answers, token)
+
+    def wait(self, execution: str, *, state: Any = None, answers: Any = None, **arguments: Any) -> Any:
+        """What `wait` answers: its result, or the error."""
+        answer = self.wire.answer(self._send("wait", {"id": execution, **arguments}, state, answers))
+        return answer.get("result") or answer["error"]
+
+    def _send(self, tool: str, arguments: dict[str, Any], state: Any, answers: Any, token: Any = None) -> Any:
         meta = {
             "io.modelcontextprotocol/protocolVersion": "2026-07-28",
             "io.modelcontextprotocol/clientCapabilities": self.capabilities,
@@ -27,7 +35,7 @@ class ModernClient:
         }
         if token is not None:
             meta["progressToken"] = token
-        params: dict[str, Any] = {"name": "execute_code", "arguments": {"code": code, **arguments}, "_meta": meta}
+        params: dict[str, Any] = {"name": tool, "arguments": arguments, "_meta": meta}
         if state is not None:
             params["requestState"] = state
         if answers is not None:

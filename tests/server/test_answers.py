@@ -122,6 +122,7 @@ def test_identity_travels_beside_the_answer() -> None:
     assert (told["run_id"], told["metrics"]) == ("run_1", {"duration_ms": 1, "tool_calls": 2})
 
 
+@pytest.mark.req("C-027")
 def test_long_output_is_cut_in_the_middle() -> None:
     answer = execution_answer(envelope(1, stdout="first" + "x" * 60_000 + "last"))
     assert answer.structured is not None

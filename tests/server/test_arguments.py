@@ -12,6 +12,7 @@ from moonpool.server.mcp.messages import parse_line
 from tables import every_row
 
 
+@pytest.mark.req("C-024")
 @every_row(
     ("tool", "arguments", "said"),
     [

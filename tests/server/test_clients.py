@@ -1,4 +1,4 @@
-"""Clients of every era list three tools and run code that calls servers."""
+"""Clients of every era list four tools and run code that calls servers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 HANDSHAKE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
-NAMES = ["search_tools", "get_tool_definition", "execute_code"]
+NAMES = ["search_tools", "get_tool_definition", "execute_code", "wait"]
 ZONE = "import servers.time as t\nresult = (await t.get_current_time(timezone='UTC'))['timezone']"
 
 
@@ -38,7 +38,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return config
 
 
-@pytest.mark.req("A-012", "A-014", "A-015", "A-016", "A-024", "A-035", "A-041", "B-008", "B-009", "C-001")
+@pytest.mark.req("A-012", "A-014", "A-015", "A-016", "A-024", "A-035", "A-041", "B-008", "B-009", "C-001", "A-092")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_transcript_is_as_recorded(servers: Path, version: str) -> None:
     spoken = play(version, servers)
@@ -50,7 +50,7 @@ def test_the_transcript_is_as_recorded(servers: Path, version: str) -> None:
 @pytest.mark.anyio
 @pytest.mark.parametrize(("mode", "version"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
 @pytest.mark.slow
-async def test_the_sdk_lists_three_tools_and_runs_code(servers: Path, mode: str, version: str) -> None:
+async def test_the_sdk_lists_four_tools_and_runs_code(servers: Path, mode: str, version: str) -> None:
     from mcp import Client, MCPError, StdioServerParameters
 
     command = StdioServerParameters(command=sys.executable, args=[str(SERVE), str(servers), "deny"], env=environment())
@@ -109,8 +109,9 @@ def test_the_sdk_of_the_1_x_line_does_the_same(servers: Path) -> None:
     assert told["structured"] == json.loads(told["text"]) == {"ok": True, "data": "UTC"}
 
 
+@pytest.mark.req("G-013")
 @pytest.mark.slow
-def test_the_inspector_lists_three_tools_and_runs_code(servers: Path) -> None:
+def test_the_inspector_lists_four_tools_and_runs_code(servers: Path) -> None:
     def inspect(*arguments: str) -> Any:
         command = [*inspector_command(), sys.executable, str(SERVE), str(servers), "deny", *arguments]
         done = subprocess.run(

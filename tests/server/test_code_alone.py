@@ -1,4 +1,4 @@
-"""`--catalog code`: one tool, and code finds the others. By a client of the SDK, with the command that people start."""
+"""`--catalog code`: code finds the tools. By a client of the SDK, with the command that people start."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def config(tmp_path: Path) -> Path:
 @pytest.mark.anyio
 @pytest.mark.req("H-051")
 @pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
-async def test_a_client_sees_one_tool_and_its_code_finds_and_calls_the_others(config: Path, mode: str) -> None:
+async def test_a_client_sees_no_catalog_and_its_code_finds_and_calls_the_others(config: Path, mode: str) -> None:
     from mcp import Client, MCPError, StdioServerParameters
 
     arguments = ["mcp", "--config", str(config), "--approve", "deny", "--catalog", "code"]
@@ -60,7 +60,7 @@ async def test_a_client_sees_one_tool_and_its_code_finds_and_calls_the_others(co
                 await client.call_tool("search_tools", {"queries": ["rows"]})
             told = client.instructions or ""
 
-    assert [tool.name for tool in listed.tools] == ["execute_code"]
+    assert [tool.name for tool in listed.tools] == ["execute_code", "wait"]
     assert ran.structured_content is not None
     assert ran.structured_content["data"] == ["servers.sheets.get_all_rows", True]
     assert "servers.sheets.get_all_rows — " in ran.structured_content["stdout"]
@@ -72,12 +72,12 @@ async def test_a_client_sees_one_tool_and_its_code_finds_and_calls_the_others(co
 
 
 @pytest.mark.req("H-051", "H-052")
-def test_one_tool_costs_less_than_three() -> None:
+def test_code_alone_costs_less_than_the_catalog_as_tools() -> None:
     def cost(offer: Offer) -> int:
         return count_tokens(json.dumps([model_view(tool) for tool in offer.tools], separators=(",", ":")))
 
     for name in RECIPES:
-        assert cost(offer_of("code", name)) <= 400
+        assert cost(offer_of("code", name)) <= 450
         assert cost(offer_of("tools", name)) <= 600
     assert len(instructions((), ["x" * 60] * 100, how=offer_of("code", "base").how)) <= CHARS_MAX
 
@@ -85,8 +85,8 @@ def test_one_tool_costs_less_than_three() -> None:
 @pytest.mark.req("H-051")
 def test_the_catalog_is_offered_as_tools_unless_the_setting_says_otherwise() -> None:
     usual, code = Settings().catalog, Settings.load({"MOONPOOL_CATALOG": "code"}).catalog
-    assert offer_of(usual, "base").names == ["search_tools", "get_tool_definition", "execute_code"]
-    assert offer_of(code, "base").names == ["execute_code"]
+    assert offer_of(usual, "base").names == ["search_tools", "get_tool_definition", "execute_code", "wait"]
+    assert offer_of(code, "base").names == ["execute_code", "wait"]
 
 
 def test_another_value_is_refused_before_anything_starts(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""What a model pays for: three definitions, the instructions, the prompt."""
+"""What a model pays for: four definitions, the instructions, the prompt."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def compact(value: object) -> str:
 
 
 @pytest.mark.req("H-052")
-def test_three_definitions_cost_at_most_600_tokens() -> None:
-    assert list(DEFINITIONS) == ["search_tools", "get_tool_definition", "execute_code"]
+def test_four_definitions_cost_at_most_600_tokens() -> None:
+    assert list(DEFINITIONS) == ["search_tools", "get_tool_definition", "execute_code", "wait"]
     for environment in RECIPES:
         tools = offer_of("tools", environment).tools
         assert count_tokens(compact({"tools": list(tools)})) <= TOKENS_MAX
@@ -42,7 +42,7 @@ def test_three_definitions_cost_at_most_600_tokens() -> None:
 
 @pytest.mark.req("H-052")
 def test_execute_code_says_what_can_be_imported_and_how_each_language_calls_tools() -> None:
-    told = {name: str(offer_of("tools", name).tools[-1]["description"]) for name in RECIPES}
+    told = {name: str(offer_of("tools", name).tools[2]["description"]) for name in RECIPES}
 
     assert told["base"].startswith("Run Python 3 (standard library only), Node or Bash in a sandbox")
     assert told["data"].startswith(
@@ -55,7 +55,7 @@ def test_execute_code_says_what_can_be_imported_and_how_each_language_calls_tool
         assert "same `session` (any name) keeps variables and files" in text
 
 
-@pytest.mark.req("H-004", "H-047", "H-052")
+@pytest.mark.req("H-004", "H-047", "H-052", "G-010")
 def test_200_upstream_tools_change_neither_the_list_nor_leak_into_the_instructions(tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"secret_parameter": {"type": "string"}}}
     tools = [

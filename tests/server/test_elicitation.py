@@ -40,7 +40,7 @@ def ask(client: RawClient, answer: dict[str, Any]) -> tuple[dict[str, Any], dict
     return question["params"], client.answer(request_id)["result"]
 
 
-@pytest.mark.req("X-06", "D-005")
+@pytest.mark.req("X-06", "D-005", "C-073", "C-074")
 def test_a_yes_lets_the_call_through(client: RawClient) -> None:
     question, result = ask(client, {"result": {"action": "accept", "content": {"allow": True}}})
 
@@ -51,7 +51,7 @@ def test_a_yes_lets_the_call_through(client: RawClient) -> None:
     assert result["_meta"]["moonpool/envelope"]["approval_state"] == "APPROVED"
 
 
-@pytest.mark.req("X-06")
+@pytest.mark.req("X-06", "C-074", "C-075")
 @pytest.mark.parametrize(
     "answer",
     [

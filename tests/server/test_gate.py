@@ -168,6 +168,7 @@ async def test_a_second_handshake_changes_nothing() -> None:
     assert (fake.sent[0]["error"]["code"], fake.gate.version, fake.asked) == (-32600, "2025-06-18", [])
 
 
+@pytest.mark.req("A-017", "A-021")
 async def test_too_many_requests_in_flight_are_refused_and_ping_is_not() -> None:
     fake = await opened()
     for number in range(IN_FLIGHT_MAX + 1):
@@ -177,7 +178,7 @@ async def test_too_many_requests_in_flight_are_refused_and_ping_is_not() -> None
     assert [(one["id"], "error" in one) for one in fake.sent] == [(IN_FLIGHT_MAX, True), ("p", False)]
 
 
-@pytest.mark.req("A-062")
+@pytest.mark.req("A-062", "A-017")
 async def test_an_answer_that_cannot_be_encoded_becomes_an_error() -> None:
     fake = await opened()
     await fake.ask(1)

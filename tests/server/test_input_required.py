@@ -134,6 +134,7 @@ def test_answers_to_other_questions_are_ignored(client: ModernClient) -> None:
     assert client.finish(CALL, state=again["requestState"], answers=answers_to(again, {"action": "decline"}))["ok"]
 
 
+@pytest.mark.req("A-051", "A-061")
 def test_a_repeat_that_no_longer_declares_forms_is_told_so(client: ModernClient) -> None:
     asked = client.ask(CALL)
     refused = ModernClient(client.wire, {}).call(CALL, state=asked["requestState"])

@@ -73,10 +73,12 @@ def test_an_encoded_line_is_one_line_everywhere_and_reads_back(value: dict[str, 
     assert json.loads(line) == value
 
 
+@pytest.mark.req("A-011")
 def test_half_a_surrogate_pair_can_be_sent() -> None:
     assert json.loads(encode_line({"x": "\ud800"})) == {"x": "\ud800"}
 
 
+@pytest.mark.req("A-021")
 @pytest.mark.parametrize(
     "line", [b"[" * 129 + b"]" * 129, b"[" + b"[]," * 200_000 + b"[]]"], ids=["deep", "of many containers"]
 )

@@ -33,6 +33,7 @@ from moonpool.server.http.figures import metrics_of_records, metrics_of_runtime
 from moonpool.server.http.loopback import CONNECTIONS_MAX, HEAD_BYTES_MAX, Listener, ListenError, serving
 from moonpool.server.http.metrics import MetricsApp
 from moonpool.settings import Settings
+from moonpool.store.journal_reading import FileJournalReader
 from moonpool.store.paths import journal_path
 from server.raw_client import RawClient
 from tables import every_row
@@ -203,7 +204,7 @@ async def test_one_thread_reads_also_when_whoever_asked_has_given_up(
         return measure([])
 
     monkeypatch.setattr(FollowedJournal, "measures", read)
-    metrics = metrics_of_records(tmp_path / "journal", None, records=10)
+    metrics = metrics_of_records(FileJournalReader(tmp_path / "journal"), None, records=10)
     for _ in range(5):
         with anyio.move_on_after(0.05):
             await metrics.text()
@@ -325,7 +326,7 @@ def test_envelope_address_and_stats_tell_the_same_figures(tmp_path: Path) -> Non
 @pytest.mark.anyio
 async def test_the_sandbox_cannot_reach_it() -> None:
     async with open_app() as app:
-        metrics = metrics_of_runtime(app.runtime, journal_path(app.data), fresh_s=0)
+        metrics = metrics_of_runtime(app.runtime, FileJournalReader(journal_path(app.data)), fresh_s=0)
         async with served(metrics) as listener:
             host, port = pair(listener)
             code = f"""

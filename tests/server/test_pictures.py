@@ -18,7 +18,7 @@ result = base64.b64encode({png(more=300)!r}).decode()
 """
 
 
-@pytest.mark.req("X-07", "C-013", "C-014")
+@pytest.mark.req("X-07", "C-013", "C-014", "C-015", "C-030", "C-031", "C-032", "C-038", "C-041")
 def test_a_model_sees_pictures_and_reads_files_of_its_sessions() -> None:
     with RawClient() as client:
         offered = client.handshake()["capabilities"]["resources"]
@@ -34,7 +34,7 @@ def test_a_model_sees_pictures_and_reads_files_of_its_sessions() -> None:
         )
         [blob] = client.call("resources/read", {"uri": image["uri"]})["result"]["contents"]
         refused = [
-            client.call("resources/read", {"uri": uri})["error"]["code"]
+            client.call("resources/read", {"uri": uri})["error"]
             for uri in ("moonpool://a%20b/%2e%2e/etc/passwd", "moonpool://a%20b/missing", "moonpool://c/rows.csv")
         ]
 
@@ -52,4 +52,5 @@ def test_a_model_sees_pictures_and_reads_files_of_its_sessions() -> None:
     assert offered.get("subscribe") is not True
     assert (read[0]["text"], again["text"]) == ("1,2", "1,2x\n")
     assert base64.b64decode(blob["blob"]) == png()
-    assert refused == [-32002] * 3
+    assert [one["code"] for one in refused] == [-32002] * 3
+    assert refused[1]["data"]["uri"] == "moonpool://a%20b/missing"

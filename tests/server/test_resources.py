@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -58,6 +59,7 @@ def file_of(path: Path, data: bytes = b"x", *, name: str = "") -> MadeFile:
     return MadeFile(name=name or path.name, size=len(data), path=str(path))
 
 
+@pytest.mark.req("C-027", "C-028", "C-041")
 async def test_contents_are_text_or_bytes_by_what_they_are_and_without_secrets() -> None:
     files = {
         "a b.csv": b"1,a-secret-of-the-operator",
@@ -80,6 +82,7 @@ async def test_contents_are_text_or_bytes_by_what_they_are_and_without_secrets()
     assert told["p.png"].data == png()
 
 
+@pytest.mark.req("C-028", "C-039", "C-040")
 async def test_a_connection_reads_its_own_sessions_and_runs_and_no_other_path(tmp_path: Path) -> None:
     (tmp_path / "secret").write_bytes(b"x")
     ours, others = resources_of(s={"a": b"1"}), resources_of(t={})
@@ -118,6 +121,7 @@ async def test_a_connection_reads_its_own_sessions_and_runs_and_no_other_path(tm
                 await theirs.read(uri)
 
 
+@pytest.mark.req("C-028")
 async def test_what_was_removed_or_is_too_large_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resources, "BYTES_MAX", 2000)
     ours = resources_of(s={"large": bytes(2001), "fits": bytes(2000)})
@@ -140,3 +144,14 @@ def test_the_latest_files_are_listed() -> None:
     ours.know(made(MadeFile(name="1", size=1, path="/x")), "s")
     listed = [file.name for _, file in ours.listed()]
     assert (len(listed), listed[:2], listed[-1]) == (LISTED_MAX, ["1", str(LISTED_MAX)], "2")
+
+
+@pytest.mark.req("C-035", "C-036", "C-037")
+@pytest.mark.parametrize("session", ["a", "a b", "ä/ö", "%2e%2e", "a#b?c", "..", "[::1]", "\u2028"])
+@pytest.mark.parametrize("path", ["x", "a b/c#d?e", "ü.png", "100%", "[1]"])
+async def test_addresses_are_of_our_scheme_and_follow_the_rules_of_addresses(session: str, path: str) -> None:
+    uri = uri_of(session, path)
+    ours = resources_of(**{session: {path: b"1"}})
+
+    assert re.fullmatch(r"moonpool://(?:[A-Za-z0-9._~-]|%[0-9A-F]{2})+(?:/(?:[A-Za-z0-9._~-]|%[0-9A-F]{2})+)+", uri)
+    assert (await ours.read(uri)).data == b"1"

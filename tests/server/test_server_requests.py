@@ -156,6 +156,7 @@ def test_an_answer_that_does_not_fit_never_leaves(clients: Clients, era: str) ->
     assert data["error"]["code"] == -32603
 
 
+@pytest.mark.req("L-032")
 @every_mix
 def test_an_address_is_shown_to_a_client_that_opens_some(clients: Clients, era: str, server: str) -> None:
     [asked], data = clients.run(era, code_of(server, OPEN), {"action": "accept"})
@@ -164,7 +165,7 @@ def test_an_address_is_shown_to_a_client_that_opens_some(clients: Clients, era: 
     assert answer_in(data) == {"action": "accept"}
 
 
-@pytest.mark.req("D-035", "D-036", "D-037", "D-038")
+@pytest.mark.req("D-035", "D-036", "D-037", "D-038", "A-091")
 @every_mix
 def test_sampling_reaches_the_model_with_its_wishes_and_no_other_servers(
     clients: Clients, era: str, server: str
@@ -208,7 +209,7 @@ def test_without_a_word_in_the_configuration_nobody_is_asked(clients: Clients, e
     assert (data["declared"], data["error"]["code"]) == ({}, -32601)
 
 
-@pytest.mark.req("D-047")
+@pytest.mark.req("D-047", "A-043", "A-051")
 @pytest.mark.parametrize("era", ERAS)
 def test_a_client_that_cannot_be_asked_declines(config: Path, era: str) -> None:
     with RawClient(config, approve="ask") as wire:

@@ -58,7 +58,7 @@ def awaiting(path: Path) -> str:
     return f"import servers.echo as e\nawait e.await_file(path={str(path)!r})"
 
 
-@pytest.mark.req("B-012", "A-017")
+@pytest.mark.req("B-012", "A-017", "A-001", "A-002", "A-003", "A-007", "A-011", "A-016", "A-029", "C-022", "C-069")
 @pytest.mark.parametrize(
     ("line", "code", "answered_id"),
     [
@@ -121,7 +121,7 @@ def test_a_line_that_cannot_be_served_costs_one_error_and_the_stream_goes_on(
     assert answer["error"]["message"]
 
 
-@pytest.mark.req("B-012", "A-010", "A-077")
+@pytest.mark.req("B-012", "A-010", "A-077", "A-072")
 def test_blank_lines_carriage_returns_and_odd_notifications_are_not_answered(client: RawClient) -> None:
     client.write(b"\n\r\n  \n")
     client.write(b'{"jsonrpc":"2.0","method":"no/such"}\r\n')
@@ -208,7 +208,7 @@ def test_nothing_but_messages_reaches_stdout_whatever_prints(client: RawClient) 
     assert {"from print", "from fd 1", "from __stdout__", "from a shell"} <= set(outcome["stdout"].split("\n"))
 
 
-@pytest.mark.req("B-004", "B-006")
+@pytest.mark.req("B-004", "B-006", "G-019")
 def test_stray_output_of_the_host_process_goes_to_stderr() -> None:
     with RawClient(STRAY_PRINTS="1") as client:
         client.handshake()
@@ -222,7 +222,7 @@ def test_stray_output_of_the_host_process_goes_to_stderr() -> None:
     }
 
 
-@pytest.mark.req("B-011")
+@pytest.mark.req("B-011", "G-017")
 def test_concurrent_calls_are_answered_in_any_order(client: RawClient, tmp_path: Path) -> None:
     slow = [client.start(awaiting(tmp_path / "go")) for _ in range(3)]
     quick = [
@@ -246,7 +246,7 @@ def test_ping_is_answered_while_code_runs(client: RawClient) -> None:
     assert client.answer(busy)["result"]["structuredContent"]["error"]["type"] == "Timeout"
 
 
-@pytest.mark.req("A-063", "A-022")
+@pytest.mark.req("A-063", "A-022", "A-019", "A-032", "A-036", "A-039")
 def test_before_the_handshake_only_ping_is_served() -> None:
     with RawClient() as client:
         assert client.call("ping")["result"] == {}
@@ -254,8 +254,10 @@ def test_before_the_handshake_only_ping_is_served() -> None:
         assert client.call("no/such")["error"]["code"] == -32601
         refused = client.call("initialize", {"protocolVersion": 7})["error"]
         assert (refused["code"], refused["data"]["requested"]) == (-32602, 7)
+        assert "2025-11-25" in refused["data"]["supported"]
+        assert client.call("initialize", {})["error"]["data"]["supported"] == refused["data"]["supported"]
         assert client.handshake("2099-01-01")["protocolVersion"] == "2025-11-25"
-        assert len(client.call("tools/list")["result"]["tools"]) == 3
+        assert len(client.call("tools/list")["result"]["tools"]) == 4
 
 
 @pytest.mark.req("A-069", "A-071", "A-074", "A-075")
@@ -326,7 +328,7 @@ def test_output_is_reported_as_it_comes_and_not_too_often(client: RawClient) -> 
     assert client.call("ping")["result"] == {}  # nothing came after the answer
 
 
-@pytest.mark.req("A-081", "A-084", "D-053")
+@pytest.mark.req("A-081", "A-084", "D-053", "A-085", "A-086")
 def test_progress_of_upstream_calls_reaches_the_client_in_order_and_not_too_often(client: RawClient) -> None:
     code = """
 import servers.curious as c
@@ -352,7 +354,7 @@ result = 1
     assert client.heard == []  # nobody asked
 
 
-@pytest.mark.req("X-02", "C-023", "C-024")
+@pytest.mark.req("X-02", "C-023", "C-024", "L-011")
 @pytest.mark.parametrize(
     ("tool", "arguments", "told"),
     [
@@ -385,7 +387,7 @@ def test_bad_arguments_are_a_tool_error_that_teaches(
     assert result.get("structuredContent") == (json.loads(text) if tool == "execute_code" else None)
 
 
-@pytest.mark.req("H-043", "C-019", "C-020")
+@pytest.mark.req("H-043", "C-019", "C-020", "C-023")
 @pytest.mark.parametrize(
     "code",
     [
@@ -477,7 +479,7 @@ def test_input_may_be_a_file(tmp_path: Path) -> None:
     assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1, 2]
 
 
-@pytest.mark.req("A-016")
+@pytest.mark.req("A-016", "C-002", "L-039")
 def test_the_modern_era_on_the_wire(config: Path) -> None:
     meta = {"io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": {}}
     with RawClient(config, approve="ask", MOONPOOL_APPROVAL_WAIT_S="0.1") as client:
@@ -497,7 +499,7 @@ def test_the_modern_era_on_the_wire(config: Path) -> None:
     assert discovered["supportedVersions"] == ["2026-07-28"]
     assert "servers.echo" in discovered["instructions"]
     assert discovered["capabilities"]["tools"].get("listChanged") is not True
-    assert (len(listed["tools"]), listed["resultType"], listed["cacheScope"]) == (3, "complete", "public")
+    assert (len(listed["tools"]), listed["resultType"], listed["cacheScope"]) == (4, "complete", "public")
     assert answer["structuredContent"]["error"]["type"] == "approval_pending"
     assert (refused["error"]["code"], batch["error"]["code"], late["error"]["code"]) == (-32601, -32600, -32022)
 

@@ -58,7 +58,7 @@ def until_over(client: RawClient) -> tuple[dict[str, Any], dict[str, Any]]:
     return found
 
 
-@pytest.mark.req("X-06", "A-043", "P-036")
+@pytest.mark.req("X-06", "A-043", "P-036", "A-051")
 @pytest.mark.parametrize(
     ("version", "capabilities"),
     [

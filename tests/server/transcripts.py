@@ -17,7 +17,7 @@ from apps import fixture_server
 from server.raw_client import RawClient
 
 GOLDENS = Path(__file__).with_name("goldens")
-VERSIONS = ("2024-11-05", "2025-03-26")
+VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 _VOLATILE = {
     "run_id": "RUN",
     "trace_id": "TRACE",

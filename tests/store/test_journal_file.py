@@ -20,7 +20,7 @@ from moonpool.features.usage.measures import measure
 from moonpool.store.journal import SqliteJournal, open_journal
 from moonpool.store.journal_entries import Entry
 from moonpool.store.journal_file import JournalFile
-from moonpool.store.journal_reading import read_rows, verify_file
+from moonpool.store.journal_reading import FileJournalReader, read_rows, verify_file
 from store.audit_records import intent, outcome
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def test_a_row_that_is_none_of_ours_stops_no_reader(filled: Path, statement: str
     connection.commit()
     connection.close()
     rows = list(read_rows(filled))
-    execution_states(filled, rows)
+    execution_states(FileJournalReader(filled), rows)
     for row in rows:
         record = row.to_json()
         json.dumps(record, allow_nan=False)

@@ -20,7 +20,7 @@ from moonpool.features.receipts.service import Verdict, execution_states, make_r
 from moonpool.features.receipts.signing_keys import SigningKeys
 from moonpool.store.journal_entries import Entry
 from moonpool.store.journal_file import JournalFile
-from moonpool.store.journal_reading import read_rows
+from moonpool.store.journal_reading import FileJournalReader, read_rows
 from moonpool.store.process_marks import own_mark
 from store.audit_records import asked, intent, outcome, start
 
@@ -63,7 +63,7 @@ def verify(receipt: Any, keys: SigningKeys, **more: Any) -> Verdict:
 
 
 def test_a_receipt_holds_what_is_on_record_of_the_execution(journal: Path, keys: SigningKeys) -> None:
-    receipt: Any = make_receipt(journal, keys, "r")
+    receipt: Any = make_receipt(FileJournalReader(journal), keys, "r")
     execution = receipt["execution"]
     assert [record["seq"] for record in receipt["records"]] == [2, 3, 4, 6, 7]
     assert (receipt["state"], execution["code_digest"], execution["manifest_digest"]) == (
@@ -83,13 +83,13 @@ def test_a_receipt_holds_what_is_on_record_of_the_execution(journal: Path, keys:
 
 
 def test_it_verifies_without_and_with_the_journal(journal: Path, keys: SigningKeys) -> None:
-    receipt = make_receipt(journal, keys, "r")
+    receipt = make_receipt(FileJournalReader(journal), keys, "r")
     assert verify(receipt, keys) == Verdict(
         run_id="r", key_id=keys.current().key_id, state="ended", checked=("signature", "records")
     )
-    assert verify(receipt, keys, journal=journal).checked[-1] == "journal"
+    assert verify(receipt, keys, journal=FileJournalReader(journal)).checked[-1] == "journal"
     keys.rotate()
-    assert verify(receipt, keys, journal=journal).ok
+    assert verify(receipt, keys, journal=FileJournalReader(journal)).ok
 
 
 def _leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
@@ -132,7 +132,7 @@ def _detected(receipt: Any, keys: SigningKeys) -> bool:
 
 @pytest.mark.parametrize("remove", [False, True])
 def test_a_change_of_any_member_shows(journal: Path, keys: SigningKeys, remove: bool) -> None:
-    receipt = make_receipt(journal, keys, "r")
+    receipt = make_receipt(FileJournalReader(journal), keys, "r")
     paths = list(_leaves(receipt))
     assert len(paths) > 100
     assert [path for path in paths if not _detected(_changed(receipt, path, remove=remove), keys)] == []
@@ -140,7 +140,7 @@ def test_a_change_of_any_member_shows(journal: Path, keys: SigningKeys, remove: 
 
 def test_a_change_shows_also_to_whoever_signs_again(journal: Path, keys: SigningKeys) -> None:
     """What the owner of the key changes: only the time of making and the state are the signer's word alone."""
-    receipt = make_receipt(journal, keys, "r")
+    receipt = make_receipt(FileJournalReader(journal), keys, "r")
     free = {("made_at",)}
     unnoticed: list[tuple[Any, ...]] = []
     for path in _leaves(receipt):
@@ -158,7 +158,7 @@ def _sign(receipt: Any, keys: SigningKeys) -> None:
 
 
 def test_a_member_more_or_a_member_twice_shows(journal: Path, keys: SigningKeys) -> None:
-    receipt: Any = make_receipt(journal, keys, "r")
+    receipt: Any = make_receipt(FileJournalReader(journal), keys, "r")
     assert not verify({**receipt, "more": 1}, keys).ok
     twice = json.dumps(receipt)[:-1] + ', "state": "lost"}'
     with pytest.raises(ReceiptError):
@@ -167,7 +167,7 @@ def test_a_member_more_or_a_member_twice_shows(journal: Path, keys: SigningKeys)
 
 @pytest.mark.parametrize("value", ["\ud800", float("inf")])
 def test_an_envelope_that_is_none_of_ours_is_not_the_one(journal: Path, keys: SigningKeys, value: Any) -> None:
-    verdict = verify(make_receipt(journal, keys, "r"), keys, envelope={**ENVELOPE, "more": value})
+    verdict = verify(make_receipt(FileJournalReader(journal), keys, "r"), keys, envelope={**ENVELOPE, "more": value})
     assert verdict.problem == "the envelope is not the one that was given out"
 
 
@@ -178,7 +178,7 @@ def test_a_text_of_many_values_is_refused_before_it_is_decoded(keys: SigningKeys
 
 
 def test_a_receipt_is_utf_8(journal: Path, keys: SigningKeys) -> None:
-    text = json.dumps(make_receipt(journal, keys, "r"))
+    text = json.dumps(make_receipt(FileJournalReader(journal), keys, "r"))
     assert verify_receipt(text.encode(), keys.known()).ok
     with pytest.raises(ReceiptError):  # its bounds are counted in bytes of UTF-8
         verify_receipt(text.encode("utf-16"), keys.known())
@@ -192,11 +192,11 @@ def test_no_receipt_is_made_of_a_record_that_holds_what_none_of_ours_does(journa
         )
     connection.close()
     with pytest.raises(ReceiptError, match="record 6 is not what was written"):
-        make_receipt(journal, keys, "r")
+        make_receipt(FileJournalReader(journal), keys, "r")
 
 
 def test_spaces_and_order_of_members_mean_nothing(journal: Path, keys: SigningKeys) -> None:
-    receipt = make_receipt(journal, keys, "r")
+    receipt = make_receipt(FileJournalReader(journal), keys, "r")
     text = json.dumps(dict(reversed(receipt.items())), indent=3)
     assert verify_receipt(text.encode(), keys.known()).ok
 
@@ -209,26 +209,26 @@ def test_spaces_and_order_of_members_mean_nothing(journal: Path, keys: SigningKe
     ],
 )
 def test_a_journal_that_does_not_fit_is_named(journal: Path, keys: SigningKeys, statements: str, problem: str) -> None:
-    receipt = make_receipt(journal, keys, "r")
+    receipt = make_receipt(FileJournalReader(journal), keys, "r")
     with sqlite3.connect(journal) as connection:
         connection.executescript(
             f"DROP TRIGGER record_is_never_updated; DROP TRIGGER record_is_never_deleted; {statements}"
         )
     connection.close()
-    assert problem in verify(receipt, keys, journal=journal).problem
+    assert problem in verify(receipt, keys, journal=FileJournalReader(journal)).problem
 
 
 def test_another_whole_journal_is_told_apart(journal: Path, keys: SigningKeys, tmp_path: Path) -> None:
     other = tmp_path / "other" / "audit.sqlite3"
     write(other, *(start(f"x{number}") for number in range(10)))
-    receipt = make_receipt(journal, keys, "r")
-    assert "record 2 of the journal is another one" in verify(receipt, keys, journal=other).problem
+    receipt = make_receipt(FileJournalReader(journal), keys, "r")
+    assert "record 2 of the journal is another one" in verify(receipt, keys, journal=FileJournalReader(other)).problem
 
 
 def test_a_receipt_that_leaves_out_a_later_record_is_told_apart(journal: Path, keys: SigningKeys) -> None:
-    receipt = make_receipt(journal, keys, "r")
+    receipt = make_receipt(FileJournalReader(journal), keys, "r")
     write(journal, outcome(2))
-    assert "has record 9 of this execution" in verify(receipt, keys, journal=journal).problem
+    assert "has record 9 of this execution" in verify(receipt, keys, journal=FileJournalReader(journal)).problem
 
 
 def test_a_record_that_is_not_what_was_written_gets_no_receipt(journal: Path, keys: SigningKeys) -> None:
@@ -236,11 +236,11 @@ def test_a_record_that_is_not_what_was_written_gets_no_receipt(journal: Path, ke
         connection.executescript("DROP TRIGGER record_is_never_updated; UPDATE record SET body = '{}' WHERE seq = 3;")
     connection.close()
     with pytest.raises(ReceiptError, match="record 3 is not what was written; run `moonpool audit verify`"):
-        make_receipt(journal, keys, "r")
+        make_receipt(FileJournalReader(journal), keys, "r")
 
 
 def test_the_envelope_is_compared_without_what_the_command_leaves_out(journal: Path, keys: SigningKeys) -> None:
-    receipt = make_receipt(journal, keys, "r")
+    receipt = make_receipt(FileJournalReader(journal), keys, "r")
     whole: Any = {"run_id": "r", "result": {**ENVELOPE["result"], "stdout": "x", "exit_code": 0}}
     assert verify(receipt, keys, envelope=ENVELOPE).ok
     assert verify(receipt, keys, envelope=whole).ok
@@ -256,7 +256,7 @@ def test_what_is_no_receipt_is_one_sentence(text: bytes, keys: SigningKeys) -> N
 
 
 def test_an_unknown_key_is_named(journal: Path, keys: SigningKeys) -> None:
-    receipt = make_receipt(journal, keys, "r")
+    receipt = make_receipt(FileJournalReader(journal), keys, "r")
     with pytest.raises(ReceiptError, match=r"which is not known here; give it with --key"):
         verify_receipt(json.dumps(receipt).encode(), {})
     del receipt["key_id"]
@@ -266,9 +266,9 @@ def test_an_unknown_key_is_named(journal: Path, keys: SigningKeys) -> None:
 
 def test_no_receipt_without_an_execution_or_a_journal(journal: Path, keys: SigningKeys) -> None:
     with pytest.raises(ReceiptError, match="there is no execution 'nobody' on record"):
-        make_receipt(journal, keys, "nobody")
+        make_receipt(FileJournalReader(journal), keys, "nobody")
     with pytest.raises(JournalError, match="there is no audit journal"):
-        make_receipt(journal.with_name("none"), keys, "r")
+        make_receipt(FileJournalReader(journal.with_name("none")), keys, "r")
 
 
 BOOT, SPACE, NUMBER, STARTED = own_mark().split("/")
@@ -289,16 +289,16 @@ BOOT, SPACE, NUMBER, STARTED = own_mark().split("/")
 def test_an_execution_without_an_end_is(mark: str, state: str, tmp_path: Path, keys: SigningKeys) -> None:
     path = tmp_path / "private" / "audit.sqlite3"
     write(path, replace(start(), process=mark), intent())
-    assert execution_states(path, list(read_rows(path))) == {"r": state}
-    receipt: Any = make_receipt(path, keys, "r")
+    assert execution_states(FileJournalReader(path), list(read_rows(path))) == {"r": state}
+    receipt: Any = make_receipt(FileJournalReader(path), keys, "r")
     assert (receipt["state"], len(receipt["execution"]["unsettled_calls"])) == (state, 1)
-    assert verify(receipt, keys, journal=path).ok
+    assert verify(receipt, keys, journal=FileJournalReader(path)).ok
 
 
 def test_what_servers_asked_meanwhile_stands_in_the_receipt(tmp_path: Path, keys: SigningKeys) -> None:
     path = tmp_path / "private" / "audit.sqlite3"
     write(path, start(), intent(1), asked(), outcome(1), end())
-    receipt: Any = make_receipt(path, keys, "r")
+    receipt: Any = make_receipt(FileJournalReader(path), keys, "r")
 
     [question] = receipt["execution"]["questions"]
     assert (question["question_digest"], question["answer"], question["answerer"]) == (
@@ -306,4 +306,4 @@ def test_what_servers_asked_meanwhile_stands_in_the_receipt(tmp_path: Path, keys
         "accept",
         "terminal:me",
     )
-    assert verify(receipt, keys, journal=path).ok
+    assert verify(receipt, keys, journal=FileJournalReader(path)).ok

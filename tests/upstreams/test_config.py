@@ -92,6 +92,7 @@ def test_moonpool_block_is_typed() -> None:
     assert (server.idempotent, server.instructions) == (("get_*",), False)
 
 
+@pytest.mark.req("G-024")
 @every_row(
     ("text", "sentence"),
     [
@@ -171,7 +172,7 @@ def test_unusable_files_get_one_sentence(text: bytes, sentence: str) -> None:
         ),
     ],
 )
-@pytest.mark.req("D-061", "E-003")
+@pytest.mark.req("D-061", "E-003", "G-024", "G-041")
 def test_unusable_entries_get_one_sentence(entry: Any, sentence: str) -> None:
     with pytest.raises(ConfigError) as caught:
         one(entry)
@@ -179,7 +180,7 @@ def test_unusable_entries_get_one_sentence(entry: Any, sentence: str) -> None:
     assert sentence in str(caught.value)
 
 
-@pytest.mark.req("D-061", "E-003")
+@pytest.mark.req("D-061", "E-003", "G-041")
 def test_an_entry_that_cannot_be_used_is_left_out_and_the_others_are_there() -> None:
     entries: dict[str, Any] = {
         "good": {"command": "a"},

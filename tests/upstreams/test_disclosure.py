@@ -79,6 +79,7 @@ def assert_nothing_is_disclosed(outcomes: list[ToolCallOutcome], *secrets: str) 
             assert secret not in repr(outcome)
 
 
+@pytest.mark.req("A-062")
 @pytest.mark.anyio
 @pytest.mark.parametrize("entry", SERVERS.values(), ids=list(SERVERS))
 async def test_a_server_that_does_not_come_up_tells_the_guest_nothing_of_itself(entry: Any) -> None:
@@ -117,6 +118,7 @@ async def test_a_hanging_tool_is_named_to_the_guest() -> None:
 ERRORS = [kind for _, kind in inspect.getmembers(base, inspect.isclass) if issubclass(kind, base.UpstreamError)]
 
 
+@pytest.mark.req("A-062")
 @every_row("kind", ERRORS)
 def test_no_error_says_more_to_the_guest_than_it_was_given_for_it(kind: type[base.UpstreamError]) -> None:
     assert str(kind("db", f"failed at {CANARY}")) == f"server 'db' failed at {CANARY}"

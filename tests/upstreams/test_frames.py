@@ -35,6 +35,7 @@ def test_nan_does_not_leave() -> None:
         encode_frame(request({"a": float("nan")}))
 
 
+@pytest.mark.req("A-008", "A-011")
 @given(VALUES)
 def test_results_arrive_exactly_as_sent(value: object) -> None:
     line = json.dumps({"jsonrpc": "2.0", "id": 3, "result": {"v": value}}).encode()
@@ -43,17 +44,20 @@ def test_results_arrive_exactly_as_sent(value: object) -> None:
     assert isinstance(message, JSONRPCError) or message.result == {"v": value}
 
 
+@pytest.mark.req("A-021")
 @given(st.binary())
 def test_junk_never_raises(junk: bytes) -> None:
     assert isinstance(decode_frame(junk), list)
 
 
+@pytest.mark.req("A-012")
 def test_a_batch_is_taken_apart() -> None:
     batch = [{"jsonrpc": "2.0", "id": 1, "result": {}}, 7, {"jsonrpc": "2.0", "method": "notifications/x"}]
     kinds = [type(message) for message in decode_frame(json.dumps(batch).encode())]
     assert kinds == [JSONRPCResponse, JSONRPCNotification]
 
 
+@pytest.mark.req("A-007")
 def test_an_odd_error_object_is_still_an_error() -> None:
     (message,) = decode_frame(b'{"jsonrpc":"2.0","id":1,"error":"boom"}')
     assert isinstance(message, JSONRPCError)

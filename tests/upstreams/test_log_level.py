@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.req("D-056")
+@pytest.mark.req("D-056", "G-047")
 @ERAS
 async def test_a_configured_level_reaches_a_server_that_logs(version: str, tmp_path: Path) -> None:
     async with upstream(watched(version, tmp_path, log_level="warning")) as srv:

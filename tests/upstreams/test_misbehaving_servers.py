@@ -29,7 +29,7 @@ async def failure(srv: Upstream, *, timeout_s: float = 20, **arguments: Any) -> 
     return caught.value
 
 
-@pytest.mark.req("D-061")
+@pytest.mark.req("D-061", "A-031", "A-037", "A-061", "G-024", "G-036")
 @pytest.mark.parametrize(
     ("entry", "code", "retryable", "sentence"),
     [
@@ -118,6 +118,7 @@ async def test_an_answer_that_drips_is_ended_by_the_calls_own_clock() -> None:
     assert error.code == "upstream_call_timeout"
 
 
+@pytest.mark.req("A-008")
 async def test_results_keep_unknown_blocks_and_members() -> None:
     with anyio.fail_after(30):
         async with upstream(raw("good")) as srv:
@@ -125,7 +126,7 @@ async def test_results_keep_unknown_blocks_and_members() -> None:
     assert result == {"content": [{"type": "hologram", "x": 1}], "structuredContent": {}, "extra": [None]}
 
 
-# B-015
+@pytest.mark.req("G-043", "B-015")
 async def test_death_in_a_call_fails_it_at_once_and_the_next_call_restarts(tmp_path: Path) -> None:
     with anyio.fail_after(30):
         async with upstream(raw("dies-once", tmp_path / "log")) as srv:
@@ -171,7 +172,7 @@ async def test_a_hanging_server_times_out_and_is_restarted_by_the_next_call(tmp_
     assert log.read_text(encoding="utf-8").count('"initialize"') == 2
 
 
-@pytest.mark.req("D-007", "D-054")
+@pytest.mark.req("D-007", "D-054", "A-057", "A-069", "A-073")
 async def test_a_call_that_times_out_is_cancelled_at_the_server(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with anyio.fail_after(30):
@@ -209,6 +210,7 @@ async def test_a_result_cut_short_fails_its_call_at_once() -> None:
             assert (await failure(srv, kind="cut")).code == "upstream_result_unusable"
 
 
+@pytest.mark.req("A-006")
 @pytest.mark.parametrize(
     ("result", "code", "sentence"),
     [
@@ -252,7 +254,7 @@ async def test_a_line_above_the_cap_fails_its_call_only() -> None:
     assert result["content"] == [{"type": "text", "text": "x" * 10}]
 
 
-# B-007
+@pytest.mark.req("L-022", "B-007")
 async def test_a_hundred_megabytes_of_stderr_neither_block_nor_stay() -> None:
     with anyio.fail_after(60):
         async with upstream(raw("stderr-flood")) as srv:
@@ -275,6 +277,7 @@ async def test_requests_of_a_server_are_denied() -> None:
     assert all(isinstance(code, int) and code < 0 for code in result["structuredContent"].values())  # pyright: ignore[reportOptionalMemberAccess, reportAttributeAccessIssue]
 
 
+@pytest.mark.req("A-090")
 async def test_one_dead_server_costs_the_others_nothing() -> None:
     servers = {"dead": raw("close-at-once"), "alive": command("echo.py")}
     with anyio.fail_after(30):

@@ -32,7 +32,7 @@ async def test_a_tool_is_called_by_its_own_name(name: str, tmp_path: Path) -> No
     assert [one["params"]["name"] for one in sent if one.get("method") == "tools/call"] == [name]
 
 
-@pytest.mark.req("D-062", "I-076")
+@pytest.mark.req("D-062", "I-076", "G-029", "G-038")
 @pytest.mark.parametrize("command", ["npx", "uvx", "python", "node", "java", "docker", "dotnet", "./server.exe"])
 def test_any_command_is_taken_with_its_arguments_as_they_are(command: str) -> None:
     arguments = ["-y", "run", "--rm", "a b", "$HOME", "*", ""]
@@ -40,7 +40,7 @@ def test_any_command_is_taken_with_its_arguments_as_they_are(command: str) -> No
     assert (server.command, server.args) == (command, tuple(arguments))
 
 
-@pytest.mark.req("D-062", "I-076")
+@pytest.mark.req("D-062", "I-076", "G-038", "B-002")
 @pytest.mark.anyio
 async def test_arguments_reach_a_program_without_a_shell(tmp_path: Path) -> None:
     script = tmp_path / "server"

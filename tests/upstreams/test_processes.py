@@ -91,7 +91,7 @@ async def environment_of(environ: dict[str, str], **members: Any) -> JsonObject:
     return shown
 
 
-# B-013
+@pytest.mark.req("G-007", "B-013")
 async def test_a_child_inherits_the_safe_few_and_what_is_configured() -> None:
     ours = {"PATH": os.environ["PATH"], "HOME": "/home/x", "AWS_SECRET": "s3cr3t", "TERM": "() { evil; }", "USER": "u"}
     shown = await environment_of(ours, env={"USER": "configured", "EXTRA": "${TOKEN}"})
@@ -113,7 +113,7 @@ async def test_arguments_pass_without_a_shell(tmp_path: Path) -> None:
             assert await process.receive_line() == b"['a b', '*']"
 
 
-#
+@pytest.mark.req("A-031", "A-052")
 @pytest.mark.parametrize(
     ("mode", "order"), [("ignores-eof", ["EOF", "TERM"]), ("ignores-term", ["EOF", "TERM"]), ("good", [])]
 )
@@ -142,6 +142,7 @@ async def test_a_stop_that_is_itself_cancelled_kills_the_group_all_the_same(tmp_
     assert stopping.cancelled_caught
 
 
+@pytest.mark.req("A-052")
 async def test_children_that_outlive_the_server_are_killed_too(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with anyio.fail_after(30):
@@ -153,6 +154,7 @@ async def test_children_that_outlive_the_server_are_killed_too(tmp_path: Path) -
     assert not alive(grandchild)
 
 
+@pytest.mark.req("A-055")
 async def test_a_cancelled_owner_leaves_nothing(tmp_path: Path) -> None:
     log = tmp_path / "log"
     pids: list[int] = []

@@ -52,7 +52,7 @@ async def ask(question: dict[str, Any], era: str = "legacy", *, given: Any = Non
     return result["structuredContent"]
 
 
-@pytest.mark.req("D-024", "D-033", "D-043")
+@pytest.mark.req("D-024", "D-033", "D-043", "L-034")
 @pytest.mark.parametrize("era", ["legacy", "modern"])
 async def test_only_what_is_answered_is_declared(era: str, tmp_path: Path) -> None:
     given = handlers({"action": "decline"})
@@ -74,7 +74,7 @@ async def test_a_ping_of_the_server_is_answered() -> None:
     assert (await ask({"method": "ping"}))["result"] == {}
 
 
-@pytest.mark.req("D-044", "D-045")
+@pytest.mark.req("D-044", "D-045", "L-031")
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
@@ -127,7 +127,7 @@ async def test_an_answer_has_the_format_that_is_asked_for(format_: str, good: st
         assert (seen["error"]["code"], bad in seen["error"]["message"]) == (-32603, False)
 
 
-@pytest.mark.req("D-045")
+@pytest.mark.req("D-045", "L-031")
 @pytest.mark.parametrize(
     "question",
     [
@@ -152,7 +152,7 @@ async def test_a_question_that_cannot_be_shown_is_refused(question: dict[str, An
     assert seen["error"]["code"] == -32602
 
 
-@pytest.mark.req("D-035", "D-037")
+@pytest.mark.req("D-035", "D-037", "L-035")
 async def test_sampling_reaches_its_handler_without_other_servers_context() -> None:
     params = {"messages": [], "maxTokens": 5, "includeContext": "allServers", "temperature": 0.5}
     answer = {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m"}

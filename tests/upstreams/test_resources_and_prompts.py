@@ -36,7 +36,7 @@ async def data(srv: Upstream, tool: str, /, **arguments: Any) -> Any:
     return (await srv.call_tool(tool, arguments, timeout_s=20))["structuredContent"]
 
 
-@pytest.mark.req("D-013", "D-019", "D-021", "A-043")
+@pytest.mark.req("D-013", "D-019", "D-021", "A-043", "L-001")
 @ERAS
 @pytest.mark.parametrize(
     ("names", "expected"),
@@ -68,13 +68,14 @@ async def test_no_tool_of_a_server_may_take_a_reserved_name() -> None:
         assert any("'mcp:own' was left out" in warning for warning in (await srv.list_tools()).warnings)
 
 
-@pytest.mark.req("D-013", "D-015", "D-049", "D-050", "D-051")
+@pytest.mark.req("D-013", "D-015", "D-049", "D-050", "D-051", "L-006")
 @ERAS
 async def test_all_pages_of_resources_come_as_they_are(version: str) -> None:
     async with library(version) as srv:
         listed = await data(srv, "mcp:resources/list")
     assert [one["uri"] for one in listed["resources"]] == [f"weird+x://{name}" for name in "abcde"]
-    assert listed["resources"][0] == {"uri": "weird+x://a", "name": "a", "odd": None}
+    about = {"audience": ["user"], "priority": 0.5, "lastModified": "2026-11-23T00:00:00Z"}
+    assert listed["resources"][0] == {"uri": "weird+x://a", "name": "a", "odd": None, "annotations": about}
     assert listed["resourceTemplates"] == [{"uriTemplate": "weird+x://{name}", "name": "any"}]
 
 
@@ -97,7 +98,7 @@ async def test_a_listing_that_repeats_its_cursor_is_cut_off(name: str) -> None:
             await data(srv, name)
 
 
-@pytest.mark.req("D-016")
+@pytest.mark.req("D-016", "C-016")
 @ERAS
 @pytest.mark.parametrize(
     ("uri", "content"),
@@ -127,7 +128,7 @@ async def test_a_prompt_is_filled_in(version: str) -> None:
     assert got == {"description": "d", "messages": [{"role": "user", "content": text}]}
 
 
-@pytest.mark.req("D-021", "D-022")
+@pytest.mark.req("D-021", "D-022", "G-048")
 @pytest.mark.parametrize(
     ("arguments", "asked"),
     [
@@ -190,6 +191,7 @@ async def test_what_was_not_declared_is_never_asked_for(name: str) -> None:
             await data(srv, name, uri="x")
 
 
+@pytest.mark.req("G-048")
 @pytest.mark.parametrize("path", ["servers/lib/mcp_resources_read.py", "servers/lib/index.js"])
 async def test_code_reaches_them_through_generated_functions(path: str) -> None:
     async with library() as srv:

@@ -45,7 +45,7 @@ def remark(level: str, data: Any) -> dict[str, Any]:
     return {"method": "notifications/message", "params": {"level": level, "data": data}}
 
 
-@pytest.mark.req("D-056", "D-059")
+@pytest.mark.req("D-056", "D-059", "G-047")
 @pytest.mark.parametrize(
     ("level", "expected"), [("debug", logging.DEBUG), ("notice", logging.INFO), ("emergency", logging.WARNING)]
 )
@@ -95,6 +95,13 @@ async def test_progress_is_asked_for_when_somebody_reads_it(
     assert lines == expected
 
 
+@pytest.mark.req("A-082")
+async def test_progress_may_be_a_part_of_one(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, LOGGER)
+    await says({"method": "notifications/progress", "params": {"progress": 0.5, "total": 1.25}, "token": True})
+    assert "says: say: 0.5 of 1.25" in caplog.text
+
+
 @pytest.mark.req("D-055", "A-065", "A-066")
 async def test_an_idle_server_is_pinged() -> None:
     pinged = Signal()
@@ -139,6 +146,7 @@ async def test_an_idle_server_that_is_frozen_is_connected_anew(monkeypatch: pyte
     assert lines == ["server 'srv' did not answer a ping while idle and is reconnected"]
 
 
+@pytest.mark.req("A-066")
 @pytest.mark.parametrize("ping_s", [-1, 0.5, 100_000])
 def test_a_ping_interval_that_is_excessive_is_refused(ping_s: float) -> None:
     with pytest.raises(ConfigError, match="ping_s"):

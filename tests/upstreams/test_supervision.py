@@ -97,6 +97,7 @@ async def test_a_call_under_way_fails_when_moonpool_shuts_down() -> None:
     assert codes == ["upstream_closed"]
 
 
+@pytest.mark.req("A-055")
 @pytest.mark.anyio
 async def test_leaving_while_a_server_is_still_starting_leaves_nothing() -> None:
     with anyio.fail_after(20):

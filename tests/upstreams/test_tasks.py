@@ -36,7 +36,7 @@ def asked(log: Path) -> list[str]:
     return [line for line in log.read_text(encoding="utf-8").splitlines() if line.startswith(wanted)]
 
 
-@pytest.mark.req("H-068", "H-069")
+@pytest.mark.req("H-068", "H-069", "L-038")
 async def test_a_tool_that_requires_a_task_is_called_as_one(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with anyio.fail_after(20):
@@ -47,7 +47,7 @@ async def test_a_tool_that_requires_a_task_is_called_as_one(tmp_path: Path) -> N
     assert asked(log) == ["tools/call", "tasks/get", "tasks/get", "tasks/result", "tools/call"]
 
 
-@pytest.mark.req("H-069")
+@pytest.mark.req("H-069", "L-038")
 async def test_without_a_word_in_the_configuration_no_task_is_made(tmp_path: Path) -> None:
     log = tmp_path / "log"
     with anyio.fail_after(20):

@@ -76,7 +76,7 @@ def kind(request: pytest.FixtureRequest) -> str:
     return request.param
 
 
-@pytest.mark.req("E-001")
+@pytest.mark.req("E-001", "L-039")
 async def test_listing_keeps_names_and_says_the_revision(kind: str, echo_http: HttpServer) -> None:
     with anyio.fail_after(30):
         async with opened(kind, echo_http) as srv:
@@ -112,7 +112,7 @@ async def test_an_unknown_tool_is_a_typed_error(kind: str, echo_http: HttpServer
     assert "server 'srv' refused 'nonesuch'" in str(caught.value)
 
 
-@pytest.mark.req("D-007")
+@pytest.mark.req("D-007", "A-056", "A-073")
 async def test_a_slow_tool_times_out_and_the_next_call_works(kind: str, echo_http: HttpServer) -> None:
     with anyio.fail_after(30):
         async with opened(kind, echo_http) as srv:
@@ -124,6 +124,7 @@ async def test_a_slow_tool_times_out_and_the_next_call_works(kind: str, echo_htt
     assert result["structuredContent"] == {"after": 1}
 
 
+@pytest.mark.req("A-004")
 async def test_a_hundred_calls_at_once_do_not_mix(kind: str, echo_http: HttpServer) -> None:
     answers: dict[int, object] = {}
 

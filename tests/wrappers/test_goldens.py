@@ -34,7 +34,7 @@ def test_rendered_files_equal_the_golden_ones(case: str) -> None:
     assert render_case(case) == read_golden(case)
 
 
-@pytest.mark.req("H-013")
+@pytest.mark.req("H-013", "G-027", "G-028")
 @pytest.mark.parametrize("name", PUBLISHED)
 def test_node_files_of_published_servers_equal_the_golden_ones(name: str) -> None:
     assert render_published(name) == read_golden(f"toollists/{name}")

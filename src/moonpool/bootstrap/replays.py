@@ -28,6 +28,7 @@ from moonpool.replay.stage import ReplayImpossibleError, ReplayParts
 from moonpool.sandboxes.container_sockets import refuse_shown
 from moonpool.settings import Settings
 from moonpool.store.journal import open_journal
+from moonpool.store.journal_reading import FileJournalReader
 from moonpool.store.paths import journal_path
 from moonpool.store.process_marks import own_mark
 
@@ -48,7 +49,7 @@ async def replay_run(
 
     def load() -> ReplaySource:
         with open_recordings(settings, environ) as reader:
-            return load_source(reader, journal_path(data), request.run_id)
+            return load_source(reader, FileJournalReader(journal_path(data)), request.run_id)
 
     source = await asyncio.to_thread(load)
     header = source.target.recording.header

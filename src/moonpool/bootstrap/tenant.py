@@ -21,6 +21,8 @@ from moonpool.bootstrap.token_counts import make_token_accounting
 from moonpool.bootstrap.tools import DriftRecords, make_learned_types, make_redactor, open_tool_registry
 from moonpool.configuration.policies import policy_in_force
 from moonpool.engine.artifacts import ArtifactLimits, Artifacts
+from moonpool.engine.executions import Bounds, Executions
+from moonpool.engine.kept_executions import ExecutionMarks, KeptExecutions
 from moonpool.engine.network import check_bound
 from moonpool.engine.outcomes import OutcomeStore
 from moonpool.engine.runtime import Runtime
@@ -40,6 +42,7 @@ from moonpool.store.paths import (
     DEFAULT_TENANT,
     approvals_path,
     artifacts_dir,
+    execution_marks_dir,
     journal_path,
     outcomes_dir,
     plans_path,
@@ -55,7 +58,6 @@ if TYPE_CHECKING:
     from moonpool.bootstrap.models import VectorMaker
     from moonpool.bootstrap.owner_tasks import OwnerTask
     from moonpool.configuration.servers import McpConfig
-    from moonpool.core.envelope import Envelope
     from moonpool.engine.packages.installer import PackageInstaller
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.environments.base import ProgressSink
@@ -83,7 +85,7 @@ class Tenant:
     caller_grant: CallerGrant  # of the user who started this process
     data: Path
     policy: Policy
-    outcomes: OutcomeStore
+    executions: Executions
     approvals: Approvals
     added_servers: AddedServers
 
@@ -91,10 +93,6 @@ class Tenant:
     def vectors(self) -> VectorMaker | None:
         """The embedding model, if search uses one."""
         return self.engine.vectors
-
-    async def keep_outcome(self, envelope: Envelope, /) -> None:
-        """Keep the outcome of an execution whose caller has disconnected. Raises StoreFolderError, OSError."""
-        await asyncio.to_thread(self.outcomes.keep, envelope.run_id, envelope.to_json())
 
     async def prove(self) -> None:
         await self.engine.prove()
@@ -204,6 +202,9 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             ),
         )
         _closing(stack, runtime.close)
+        marks = ExecutionMarks(execution_marks_dir(data))
+        executions = Executions(Bounds.of(settings), KeptExecutions(marks, OutcomeStore(outcomes_dir(data))))
+        _closing(stack, executions.close)
         engine.tool_registries[tenant_id] = tool_registry
         stack.callback(engine.tool_registries.pop, tenant_id)
         grants = CallerGrants(
@@ -227,7 +228,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             caller_grant=grants.grant(local_principal()),
             data=data,
             policy=policy,
-            outcomes=OutcomeStore(outcomes_dir(data)),
+            executions=executions,
             approvals=answers,
             added_servers=added_servers,
         )

@@ -25,6 +25,7 @@ from moonpool.features.library.model.entries import LibrarySource
 from moonpool.features.library.service import LibraryView, entry_of
 from moonpool.replay.source import code_that_worked
 from moonpool.settings import Settings
+from moonpool.store.journal_reading import FileJournalReader
 from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
@@ -112,7 +113,7 @@ def remove(name: str) -> None:
 def _code_of_run(run_id: str) -> bytes:
     settings = Settings.load(os.environ)
     with open_recordings(settings, os.environ) as reader:
-        code = code_that_worked(reader, journal_path(data_folder(settings, os.environ)), run_id)
+        code = code_that_worked(reader, FileJournalReader(journal_path(data_folder(settings, os.environ))), run_id)
     trimmed, left_out = trim(code)
     for line in left_out:
         remark(f"left out, because only that run needed it: {printable_lines(line)}")

@@ -16,12 +16,11 @@ from moonpool.features.receipts.model import State
 from moonpool.features.receipts.service import execution_states
 from moonpool.policy import entry_decides, entry_remedy, operators_remedy
 from moonpool.settings import Settings
-from moonpool.store.journal_reading import read_rows, verify_file
+from moonpool.store.journal_reading import FileJournalReader
 from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
     from moonpool.core.json import JsonObject
 
@@ -50,8 +49,9 @@ app = command_group("The audit journal: every execution and tool call, hash-chai
 def show(*, run: str | None, tail: int, as_json: bool) -> int:
     """Show the newest records, oldest first."""
     run = None if run is None else run_named(run, data_folder(Settings.load(os.environ)))
-    rows = list(read_rows(_journal(), run_id=run, tail=tail))
-    states = execution_states(_journal(), rows)
+    journal = _journal()
+    rows = list(journal.rows(run_id=run, tail=tail))
+    states = execution_states(journal, rows)
     if as_json:
         for row in rows:
             state: JsonObject = {"state": states[row.run_id]} if row.kind == _START else {}
@@ -71,8 +71,8 @@ def show(*, run: str | None, tail: int, as_json: bool) -> int:
 @click.option("--anchor", metavar="SEQ:HASH", help="A head that `verify` printed earlier; finds a cut-off end.")
 def verify(*, anchor: str | None) -> int:
     """Verify the hash chain. Exit code 1 if it is broken."""
-    path = _journal()
-    outcome = verify_file(path, anchor=_anchor(anchor))
+    journal = _journal()
+    path, outcome = journal.path, journal.verify(anchor=_anchor(anchor))
     if outcome.ok:
         click.echo(f"{path}: {counted(outcome.rows, 'record')}, chain whole; head {outcome.rows}:{outcome.head}")
         if anchor is None:
@@ -85,8 +85,8 @@ def verify(*, anchor: str | None) -> int:
     return 1
 
 
-def _journal() -> Path:
-    return journal_path(data_folder(Settings.load(os.environ)))
+def _journal() -> FileJournalReader:
+    return FileJournalReader(journal_path(data_folder(Settings.load(os.environ))))
 
 
 def _remedies(records: Iterable[JsonObject]) -> list[str]:

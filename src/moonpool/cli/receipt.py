@@ -24,6 +24,7 @@ from moonpool.features.receipts.model import ReceiptError, parse_receipt
 from moonpool.features.receipts.service import RECEIPT_BYTES_MAX, make_receipt, verify_receipt
 from moonpool.features.receipts.signing_keys import PublicKey, SigningKeys
 from moonpool.settings import Settings
+from moonpool.store.journal_reading import FileJournalReader
 from moonpool.store.paths import journal_path, keys_dir
 
 if TYPE_CHECKING:
@@ -44,7 +45,10 @@ def show(run_id: str, *, out: Path | None) -> int:
     """Create the receipt of an execution from the audit journal and sign it. The key is created at first use."""
     data = data_folder(Settings.load(os.environ))
     named = run_named(run_id, data)
-    line = canonical_json(make_receipt(journal_path(data), SigningKeys(keys_dir(data)), named)).decode() + "\n"
+    line = (
+        canonical_json(make_receipt(FileJournalReader(journal_path(data)), SigningKeys(keys_dir(data)), named)).decode()
+        + "\n"
+    )
     if out is None:
         sys.stdout.write(line)
         return EXIT_OK
@@ -88,7 +92,7 @@ def verify(file: str, *, key: str | None, journal: Path | None, envelope: Path |
     if beside is None and _names_one_of(text, own) and journal_path(data).exists():
         beside = journal_path(data)
     shown = None if envelope is None else _json_of(envelope)
-    verdict = verify_receipt(text, keys, journal=beside, envelope=shown)
+    verdict = verify_receipt(text, keys, journal=None if beside is None else FileJournalReader(beside), envelope=shown)
     if as_json:
         print_json(verdict.to_json())
     else:

@@ -4,7 +4,8 @@ What is recorded is `audit_records`. Each stored row is chained to the one befor
 row shows.
 
 A chain that is cut off at its end still verifies by itself; `verify_rows(anchor=...)` with a head noted elsewhere finds
-that too. The SQLite adapter is `moonpool.store.journal`, the in-memory twin `moonpool.store.fake`.
+that too. The SQLite adapter is `moonpool.store.journal`, its twins are `moonpool.store.postgres_journal` and, in
+memory, `moonpool.store.fake`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.core.json import JsonObject, JsonValue, canonical_json, finite_number
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Iterable
+    from collections.abc import Awaitable, Iterable, Iterator, Sequence
 
     from moonpool.core.audit_records import AuditRecord
 
@@ -72,6 +73,12 @@ class JournalLostError(JournalError):
     retryable = False
 
 
+class JournalUncertainError(JournalError):
+    """Nobody can tell yet whether the record is kept: the database went away while it was written."""
+
+    code = "journal_uncertain"
+
+
 class Journal(Protocol):
     """Append-only audit trail; must pass `tests/store/test_journal_contract.py`."""
 
@@ -79,10 +86,49 @@ class Journal(Protocol):
         """Append `entry`; the result may be awaited and is done when the entry is committed.
 
         The entry is taken over before this method returns, so a caller that is being cancelled records without
-        waiting. Raises JournalError, at once or on await, when the entry cannot be kept. Intents, changes of the
+        waiting. Raises JournalError, at once or on await, when the entry cannot be kept, and JournalUncertainError
+        when it may have been, or may be yet. Intents, changes of the
         library and an `OutboxRecord` survive a power loss once awaited; other records survive the death of the process.
         An `OutboxRecord` that stands already, byte for byte, is not appended again.
         """
+        ...
+
+
+class JournalReader(Protocol):
+    """The audit trail for those who read it; must pass `tests/store/test_journal_readers.py`. Blocking; every method
+    raises JournalError. Rows come as they are stored: only `verify` says whether they are ours.
+    """
+
+    def identity(self) -> object:
+        """Another value when another journal has taken its place; None while there is none."""
+        ...
+
+    def rows(self, *, run_id: str | None = None, tail: int | None = None, after: int = 0) -> Iterator[AuditRow]:
+        """In order: all, those of one run, those that came `after` one, and of them the last `tail`."""
+        ...
+
+    def run(self, run_id: str) -> list[tuple[str, AuditRow]]:
+        """The rows of one execution in order, each with the hash of the row before it."""
+        ...
+
+    def ended(self, run_ids: Sequence[str]) -> set[str]:
+        """Those of `run_ids` whose end is on record."""
+        ...
+
+    def newest_run(self) -> str | None:
+        """The execution that began last, other than replays; None when there is none."""
+        ...
+
+    def has(self, run_id: str, kind: str) -> bool:
+        """Whether there is a record of this kind under this id."""
+        ...
+
+    def stored_rows(self) -> Iterator[AuditRow]:
+        """Every row, also those that no record of ours can be."""
+        ...
+
+    def verify(self, *, anchor: tuple[int, str] | None = None) -> ChainOutcome:
+        """Walk the whole chain; `anchor` is a (seq, hash) noted earlier."""
         ...
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from secrets import token_hex
 from typing import TYPE_CHECKING, TypeAlias, cast
 
 from moonpool.core.errors import InputError
@@ -34,6 +35,7 @@ class CodeRequest:
     observer: Observer | None = None  # hears redacted output as it comes
     progress: Callable[[CallProgress], None] | None = None  # hears how calls get on, where their servers say so
     calls: Callable[[CallStarted | CallEnded], None] | None = None  # hears of each call that enters the pipeline
+    run_id: str = ""  # that it gets, used for no other execution; empty: a new one
     begun: Callable[[str], None] | None = None  # hears the run id, before anybody is asked and anything is called
     responder: RequestResponder | None = None  # whom servers may ask meanwhile, instead of the caller grant's
     replay_of: str = ""  # an execution that this one replays
@@ -52,6 +54,11 @@ class CodeRequest:
         if not isinstance(given, bytes):
             raise InputError(f"the code is {type(code).__name__}; give it as text or bytes")
         object.__setattr__(self, "code", given)
+
+
+def new_run_id() -> str:
+    """The id of one execution, which cannot be guessed."""
+    return f"run_{token_hex(16)}"
 
 
 def check_request(request: CodeRequest, settings: Settings, *, has_network: bool, has_folders: bool) -> None:

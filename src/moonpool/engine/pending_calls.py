@@ -1,51 +1,60 @@
-"""Calls that outlive the requests that wait for them: run, ask, be answered by a later request, end.
+"""A call that outlives the requests that wait for it: it runs, asks, is answered by a later request, ends.
 
-A face whose clients take no requests of a server (MCP 2026-07-28; REST) gives open questions back as its answer, with a
-state. The client repeats its request with the answers and that state and so waits for the same call again. The call
-itself is a task of `ParkedCalls`; its sandbox stays alive, its clock stands still while a question is open.
+Two kinds of requests leave a call behind. A face whose clients take no requests of a server (MCP 2026-07-28; REST)
+gives open questions back as its answer; the client repeats its request with the answers. And a request whose patience
+is over is answered by the call's id, with which later requests wait for it, read its output or cancel it. The call
+itself is a task; its sandbox stays alive, its clock stands still while a question is open.
 
 INVARIANT: one call runs its code once, however often its request is repeated; a question is answered once. A repeat
 that brings the same answers again only waits again; other answers to an answered question are refused.
-INVARIANT: a call that nobody waits for ends: its questions expire, then its clock does. What came of it goes to `keep`.
-SECURITY: a state comes back from outside. It is sealed with a key of this process and bound to owner, request and the
-questions it was given out with. Everything that is wrong with one has the same error.
+INVARIANT: a call that nobody waits for ends: its questions expire, then its clock does.
 
-What a state looks like: `request_state`. Who may ask what of whom: the face and `moonpool.pipeline`.
+Who owns calls, and how many there may be: `executions`. Who may ask what of whom: the face and `moonpool.pipeline`.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
-import secrets
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from enum import Enum
+from secrets import token_hex
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
+from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.core.json import digest_json
-from moonpool.engine.request_state import RequestState, RequestStateError, StateSeal
+from moonpool.engine.code_request import new_run_id
+from moonpool.engine.request_state import RequestStateError
 from moonpool.pipeline.request_responder import AnswererGoneError
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
+    from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 
     from moonpool.core.calls import CallProgress
     from moonpool.core.envelope import Envelope
-    from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.core.json import JsonObject
+    from moonpool.engine.output_window import OutputWindow
     from moonpool.pipeline.call_state import CallContext
+    from moonpool.pipeline.request_responder import RequestResponder
     from moonpool.sandboxes.base import Stream
 
-_log = logging.getLogger(__name__)
-
-OPEN_COUNT_MAX: Final = 16
-KEPT_COUNT_MAX: Final = 64
 GATHER_S: Final = 0.05
 """How long further questions are waited for after the first, so that calls made together are asked about together."""
 _ENDED_WITHIN_S: Final = 6.0
 _LOOK_S: Final = 0.5
-"""How often it is looked whether a call has begun to wait for somebody else."""
+"""How often it is looked whether a call has begun to wait for somebody else, or may be left."""
 
 Work: TypeAlias = "Callable[[ParkedCall], Coroutine[object, object, Envelope]]"
+
+
+class ExecutionCancelledError(MoonpoolError):
+    """The execution was cancelled while it ran: it has ended, and left no outcome."""
+
+    code = "execution_cancelled"
+    fault = Fault.CALLER
+
+    def __init__(self, call_id: str) -> None:
+        super().__init__(f"{call_id} was cancelled and has ended; calls that it made stay made")
 
 
 class Listener(Protocol):
@@ -53,6 +62,41 @@ class Listener(Protocol):
 
     def hear(self, stream: Stream, data: bytes, /) -> None: ...
     def hear_progress(self, told: CallProgress, /) -> None: ...
+
+
+class CallOwner(Protocol):
+    """Who owns a call (`executions.PrincipalExecutions`)."""
+
+    def refuse_more(self, call: ParkedCall, /) -> None:
+        """Raises AnswererGoneError when `call` may not ask now."""
+        ...
+
+    def detach(self, call: ParkedCall, /) -> bool:
+        """Have `call` go on while nobody waits for it; False: it may not."""
+        ...
+
+    def ended(self, call: ParkedCall, outcome: Envelope | None, /) -> None:
+        """It is over; None: without an outcome."""
+        ...
+
+
+class Pause(Enum):
+    """Why a request is answered before the call has ended. The call goes on."""
+
+    ELSEWHERE = "it waits for somebody else than its client"
+    RUNNING = "the request's patience is over"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patience:
+    """How long one request waits. None: until the end."""
+
+    running_s: float | None = None
+    elsewhere_s: float | None = None  # while `elsewhere` says that the call waits for somebody else than its client
+    elsewhere: Callable[[], bool] = lambda: False
+
+
+UNTIL_OVER: Final = Patience()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,17 +110,24 @@ class OpenQuestion:
 
 
 class ParkedCall:
-    """One call. Used on one event loop; made by `ParkedCalls.start`."""
+    """One call. Used on one event loop; made by `PrincipalExecutions.start`."""
 
-    def __init__(self, key: str, calls: ParkedCalls) -> None:
-        self.call_id, self.key = secrets.token_hex(16), key
+    def __init__(self, key: str, owner: CallOwner, opener: object, output: OutputWindow) -> None:
+        self.call_id, self.key, self.opener, self.output = new_run_id(), key, opener, output
         self.run_ids: list[str] = []  # of its executions, from before anybody is asked
         self.contexts: list[CallContext] = []  # of those whose code can make calls
-        self.given_out = False  # somebody holds a state of it
-        self.spared = False  # it goes on when nobody waits for it any more
+        self.given_out = False  # somebody holds a state of it, or its id
+        self.detached = False  # somebody has its id: it goes on when nobody waits for it
+        self.spared = False  # its client has left, and it goes on
+        self.cancelled = False  # by somebody who had its id
         self.set_aside = False  # its client was told to repeat the request as it was, and may come for it
+        self.session: str | None = None  # the name that its face has for the session it runs in
+        self.told_to = 0  # how far its output was given out
+        self._owner = owner
         self._listeners: list[Listener] = []
-        self._calls = calls
+        self._askers: list[RequestResponder] = []  # of the requests that wait for it
+        self._later: RequestResponder | None = None  # of the client's next request
+        self._client_left = self._failed = False
         self._open: dict[str, OpenQuestion] = {}
         self._answered: dict[str, str] = {}  # question id -> digest of the answer
         self._news = asyncio.Event()
@@ -92,11 +143,31 @@ class ParkedCall:
     def over(self) -> bool:
         return self._task is not None and self._task.done()
 
+    @property
+    def waited_for(self) -> bool:
+        return self._waiters > 0
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether it ended because this process ends, without an outcome and without anybody who asked for that."""
+        return self._task is not None and self._task.cancelled() and not self.cancelled
+
+    @property
+    def has_outcome(self) -> bool:
+        return self.over and not self._failed
+
+    @property
+    def asker(self) -> RequestResponder | None:
+        """The client that can be asked now: of the newest request that waits for it, or of the next one."""
+        return self._askers[-1] if self._askers else self._later
+
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
         """Have whoever waits for this call asked. Cancel to take the question back. Raises AnswererGoneError."""
-        self._calls.refuse_more(self)
+        if self._client_left:
+            raise AnswererGoneError("the client has left")
+        self._owner.refuse_more(self)
         future: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
-        question = OpenQuestion(question_id=secrets.token_hex(8), method=method, params=params, answer=future)
+        question = OpenQuestion(question_id=token_hex(8), method=method, params=params, answer=future)
         self._open[question.question_id] = question
         self._news.set()
         try:
@@ -105,7 +176,8 @@ class ParkedCall:
             self._open.pop(question.question_id, None)
 
     def hear(self, stream: Stream, data: bytes) -> None:
-        """Output of its code; who waits for it now may listen."""
+        """Output of its code, redacted: it is kept for a while, and who waits for it now may listen."""
+        self.output.add(data)
         for listener in self._listeners:
             listener.hear(stream, data)
 
@@ -115,27 +187,35 @@ class ParkedCall:
             listener.hear_progress(told)
 
     @contextmanager
-    def heard_by(self, listener: Listener | None) -> Generator[None]:
-        """Let `listener` hear output and progress for the length of a `with` block."""
-        if listener is None:
-            yield
-            return
-        self._listeners.append(listener)
+    def attended(
+        self, listener: Listener | None, asker: RequestResponder | None, *, asks_later: bool = False
+    ) -> Generator[None]:
+        """For the length of a `with` block `listener` hears output and progress, and `asker` can be asked.
+
+        `asks_later`: questions wait for the client's next request, so it can be asked after the block, too.
+        """
+        if listener is not None:
+            self._listeners.append(listener)
+        if asker is not None:
+            self._askers.append(asker)
         try:
             yield
         finally:
-            self._listeners.remove(listener)
+            if listener is not None:
+                self._listeners.remove(listener)
+            if asker is not None:
+                self._askers.remove(asker)
+                self._later = asker if asks_later else self._later
 
-    async def outcome(
-        self, patience_s: float | None = None, elsewhere: Callable[[], bool] = lambda: False
-    ) -> Envelope | tuple[OpenQuestion, ...] | None:
-        """What came of it, or what it asks. When the last wait for it is cancelled, its code is ended first.
+    async def outcome(self, patience: Patience = UNTIL_OVER) -> Envelope | tuple[OpenQuestion, ...] | Pause:
+        """What came of it, what it asks, or why it is waited for no longer. Raises what its work raised, and
+        ExecutionCancelledError.
 
-        None: `patience_s` are over and it waits for somebody else than its client, as `elsewhere` says. It goes on.
+        When the last wait for a call that nobody has the id of is cancelled, its code is ended first.
         """
         assert self._task is not None
         clock = asyncio.get_running_loop().time
-        until = None if patience_s is None else clock() + patience_s
+        begun = clock()
         self._waiters += 1
         try:
             while not self._task.done():
@@ -144,21 +224,34 @@ class ParkedCall:
                     if self._open and not self._task.done():
                         return self.open
                     continue
-                if until is not None and clock() >= until and elsewhere():
-                    self.given_out = self.set_aside = True
-                    return None
+                waited_s = clock() - begun
+                if pause := self._pause(patience, waited_s):
+                    return pause
                 self._news.clear()
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(None if until is None else max(_LOOK_S, until - clock())):
+                    async with asyncio.timeout(_next_look_s(patience, waited_s)):
                         await self._news.wait()
             self.set_aside = False
+            if self._task.cancelled():
+                raise ExecutionCancelledError(self.call_id)
             return self._task.result()
         except asyncio.CancelledError:
-            if self._waiters == 1 and not self.spared:
+            if self._waiters == 1 and not (self.spared or self.detached):
                 await self.end()
             raise
         finally:
             self._waiters -= 1
+
+    def _pause(self, patience: Patience, waited_s: float) -> Pause | None:
+        running_s, elsewhere_s = patience.running_s, patience.elsewhere_s
+        impatient = running_s is not None and waited_s >= running_s
+        if (impatient or (elsewhere_s is not None and waited_s >= elsewhere_s)) and patience.elsewhere():
+            self.given_out = self.set_aside = True
+            return Pause.ELSEWHERE
+        if impatient and (self.detached or self._owner.detach(self)):
+            self.given_out = self.detached = True
+            return Pause.RUNNING
+        return None
 
     async def finished(self) -> None:
         """Wait for the end, whoever else waits."""
@@ -170,6 +263,11 @@ class ParkedCall:
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait({self._task}, timeout=_ENDED_WITHIN_S)
+
+    async def cancel(self) -> None:
+        """End the code, because somebody who has its id wants that."""
+        self.cancelled = not self.over
+        await self.end()
 
     def answer(self, answers: Mapping[str, JsonObject], asked: Iterable[str]) -> None:
         """Take answers to questions `asked`; others are ignored. Raises RequestStateError, then none was taken."""
@@ -186,8 +284,9 @@ class ParkedCall:
                 self._answered[name] = digests[name]
                 question.answer.set_result(answer)
 
-    def give_up_questions(self) -> None:
-        """Nobody is left to answer them."""
+    def client_left(self, *, spared: bool) -> None:
+        """Its client is not there any more, so nobody answers its questions. `spared`: it goes on."""
+        self.spared, self._client_left = spared, True
         for question in self.open:
             if not question.answer.done():
                 question.answer.set_exception(AnswererGoneError("the client left before its user answered"))
@@ -198,114 +297,12 @@ class ParkedCall:
 
     def _ended(self, task: asyncio.Task[Envelope]) -> None:
         self._news.set()
-        failed = task.cancelled() or task.exception() is not None
+        failed = self._failed = task.cancelled() or task.exception() is not None
         self.set_aside = self.set_aside and not failed  # nobody can have the outcome of what was ended
-        self._calls.ended(self, None if failed or self._waiters else task.result())
+        self._owner.ended(self, None if failed else task.result())
 
 
-class ParkedCalls:
-    """The calls of one owner: a connection, or a principal."""
-
-    def __init__(
-        self,
-        *,
-        owner: str,
-        kept_s: float,
-        parked_max: int,
-        keep: Callable[[Envelope], Awaitable[None]] | None = None,
-    ) -> None:
-        """`keep` gets the outcome of a call that nobody waited for; outcomes can be asked for again for `kept_s`."""
-        self._seal = StateSeal(owner, valid_s=kept_s)
-        self._kept_s, self._parked_max, self._keep = kept_s, parked_max, keep
-        self._calls: dict[str, ParkedCall] = {}
-        self._keeping: set[asyncio.Task[None]] = set()
-        self._left = False
-
-    def start(self, key: str, work: Work) -> ParkedCall:
-        """Begin a call. `key` is the digest of its request: repeats must be of the same."""
-        call = ParkedCall(key, self)
-        self._calls[call.call_id] = call
-        call.begin(work)
-        return call
-
-    def resume(self, sealed: str, key: str, answers: Mapping[str, JsonValue]) -> ParkedCall:
-        """The call that `sealed` belongs to, with `answers` taken. Raises RequestStateError."""
-        state = self._seal.opened(sealed)
-        call = self._calls.get(state.call_id)
-        if call is None or state.key != key or call.key != key:
-            raise RequestStateError
-        taken = {name: answer for name, answer in answers.items() if isinstance(answer, dict)}
-        call.answer(taken, state.questions)
-        return call
-
-    def repeated(self, key: str) -> ParkedCall | None:
-        """The call that was set aside and whose request comes again.
-
-        INVARIANT: until somebody has its outcome, or it is kept no more, every such request waits for it. None begins
-        the code anew.
-        """
-        return next((call for call in self._calls.values() if call.set_aside and call.key == key), None)
-
-    @property
-    def calls(self) -> tuple[ParkedCall, ...]:
-        """Those that go on, and those whose outcome is kept."""
-        return tuple(self._calls.values())
-
-    def state_of(self, call: ParkedCall, questions: Iterable[OpenQuestion]) -> str:
-        """What the client brings back to wait for `call` again, and to answer `questions`."""
-        call.given_out = True
-        names = tuple(question.question_id for question in questions)
-        return self._seal.sealed(RequestState(call_id=call.call_id, key=call.key, questions=names))
-
-    def refuse_more(self, call: ParkedCall) -> None:
-        """Raises AnswererGoneError when `call` may not ask now."""
-        if self._left:
-            raise AnswererGoneError("the client has left")
-        if len(call.open) >= OPEN_COUNT_MAX:
-            raise AnswererGoneError(f"{OPEN_COUNT_MAX} questions of this execution are open already")
-        if not call.open and sum(bool(other.open) for other in self._calls.values()) >= self._parked_max:
-            raise AnswererGoneError(f"{self._parked_max} executions wait for answers already")
-
-    def leave(self, asks: Callable[[ParkedCall], bool]) -> int:
-        """The client has gone. Calls that wait for somebody else's answer go on; returns how many.
-
-        `asks` says whether an answer to a question of a call's is waited for, whoever was asked.
-        """
-        self._left = True
-        for call in self._calls.values():
-            call.spared = not call.over and not call.open and asks(call)
-            call.give_up_questions()
-        return sum(call.spared for call in self._calls.values())
-
-    async def wait_spared(self) -> None:
-        """Wait for the calls that `leave` has spared."""
-        while spared := [call for call in self._calls.values() if call.spared and not call.over]:
-            await asyncio.gather(*(call.finished() for call in spared), return_exceptions=True)
-
-    async def close(self) -> None:
-        """End every call; what ended by itself has been kept when this returns."""
-        self._left = True
-        await asyncio.gather(*(call.end() for call in tuple(self._calls.values())))
-        while self._keeping:
-            await asyncio.wait(self._keeping)
-
-    def ended(self, call: ParkedCall, unheard: Envelope | None) -> None:
-        """A call is over; `unheard` is its outcome if nobody waited for it."""
-        if unheard is not None and self._keep is not None:
-            keeping = asyncio.ensure_future(self._keep_safely(self._keep, unheard))
-            self._keeping.add(keeping)
-            keeping.add_done_callback(self._keeping.discard)
-        if not call.given_out:
-            self._calls.pop(call.call_id, None)
-            return
-        asyncio.get_running_loop().call_later(self._kept_s, self._calls.pop, call.call_id, None)
-        over = [other for other in self._calls.values() if other.over and other is not call]
-        over.sort(key=lambda other: other.set_aside)  # first those whose outcome somebody has; then the oldest
-        for old in over[: max(0, len(over) + 1 - KEPT_COUNT_MAX)]:
-            self._calls.pop(old.call_id, None)
-
-    async def _keep_safely(self, keep: Callable[[Envelope], Awaitable[None]], envelope: Envelope) -> None:
-        try:
-            await keep(envelope)
-        except Exception as error:  # noqa: BLE001  a task of our own: nobody else would hear of it
-            _log.error("the outcome of %s could not be kept: %s", envelope.run_id, error)
+def _next_look_s(patience: Patience, waited_s: float) -> float | None:
+    """How long nothing but news of the call can end a wait."""
+    ends = [end - waited_s for end in (patience.running_s, patience.elsewhere_s) if end is not None]
+    return min((end if end > 0 else _LOOK_S for end in ends), default=None)

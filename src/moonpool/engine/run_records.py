@@ -15,6 +15,7 @@ from moonpool.core.audit_records import ExecutionEndRecord, ExecutionStartRecord
 from moonpool.core.envelope import Envelope
 from moonpool.core.json import digest_bytes, digest_json
 from moonpool.core.version import VERSION
+from moonpool.engine.code_request import new_run_id
 from moonpool.engine.failed_calls import FailedCalls
 from moonpool.features.usage.model import TokenFigures
 from moonpool.pipeline.call_counters import CallCounters
@@ -45,7 +46,7 @@ class RunRecords:
         """`folders` of the host are in its sandbox."""
         self._runtime, self._caller_grant, self._request = runtime, caller_grant, request
         self.identity = CallIdentity(
-            run_id=f"run_{token_hex(16)}",
+            run_id=request.run_id or new_run_id(),
             trace_id=token_hex(16),
             principal=caller_grant.principal,
             session_id=session_id,

@@ -21,12 +21,11 @@ from moonpool.core.manifest import Manifest, ServerListing
 from moonpool.features.library.model.entries import Library
 from moonpool.features.recordings.model import RecordingError
 from moonpool.pipeline.call_records import NAME_LENGTH_MAX
-from moonpool.store.journal_reading import read_rows
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
+    from moonpool.core.audit import JournalReader
     from moonpool.features.recordings.model import (
         RecordedCall,
         RecordedReply,
@@ -58,7 +57,7 @@ class ReplaySource:
     before: tuple[Recorded, ...] = ()
 
 
-def load_source(reader: RecordingReader, journal: Path, run_id: str) -> ReplaySource:
+def load_source(reader: RecordingReader, journal: JournalReader, run_id: str) -> ReplaySource:
     """Read and check all that a replay of `run_id` needs. Blocking. Raises RecordingError, JournalError."""
     target = _load(reader, journal, run_id)
     header = target.recording.header
@@ -81,7 +80,7 @@ def load_source(reader: RecordingReader, journal: Path, run_id: str) -> ReplaySo
     return ReplaySource(target=target, before=tuple(before))
 
 
-def code_that_worked(reader: RecordingReader, journal: Path, run_id: str) -> bytes:
+def code_that_worked(reader: RecordingReader, journal: JournalReader, run_id: str) -> bytes:
     """The Python code of an execution that ended well. Blocking. Raises RecordingError, JournalError, InputError."""
     recording = _load(reader, journal, run_id).recording
     if recording.header.language != PYTHON:
@@ -92,10 +91,10 @@ def code_that_worked(reader: RecordingReader, journal: Path, run_id: str) -> byt
     return recording.header.code.encode()
 
 
-def _load(reader: RecordingReader, journal: Path, run_id: str) -> Recorded:
+def _load(reader: RecordingReader, journal: JournalReader, run_id: str) -> Recorded:
     if not RUN_ID.fullmatch(run_id):
         raise RecordingError(f"{run_id[:80]!r} is no execution; give the run_id of an envelope, e.g. run_0123…")
-    records = [row.to_json() for row in read_rows(journal, run_id=run_id)]
+    records = [row.to_json() for row in journal.rows(run_id=run_id)]
     start = next((one for one in records if one["kind"] == "execution_start"), None)
     if start is None:
         raise RecordingError(f"there is no execution {run_id} on record; `moonpool audit show` lists the newest")

@@ -20,6 +20,43 @@ if TYPE_CHECKING:
 _TYPES: Final = {"seq": "integer", "kind": "text", "run_id": "text", "body": "blob", "hash": "text"}
 
 
+class FileJournalReader:
+    """The `JournalReader` of the file at `path`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def identity(self) -> object:
+        try:
+            found = self.path.stat()
+        except FileNotFoundError:
+            return None
+        except OSError as exc:
+            raise journal_error(self.path, exc) from exc
+        return found.st_dev, found.st_ino
+
+    def rows(self, *, run_id: str | None = None, tail: int | None = None, after: int = 0) -> Generator[AuditRow]:
+        return read_rows(self.path, run_id=run_id, tail=tail, after=after)
+
+    def run(self, run_id: str) -> list[tuple[str, AuditRow]]:
+        return read_run(self.path, run_id)
+
+    def ended(self, run_ids: Sequence[str]) -> set[str]:
+        return ended_runs(self.path, run_ids)
+
+    def newest_run(self) -> str | None:
+        return newest_run(self.path)
+
+    def has(self, run_id: str, kind: str) -> bool:
+        return has_row(self.path, run_id, kind)
+
+    def stored_rows(self) -> Generator[AuditRow]:
+        return stored_rows(self.path)
+
+    def verify(self, *, anchor: tuple[int, str] | None = None) -> ChainOutcome:
+        return verify_file(self.path, anchor=anchor)
+
+
 @contextmanager
 def reading(path: Path) -> Generator[sqlite3.Connection]:
     """A connection that cannot write. Raises JournalError."""
@@ -74,7 +111,7 @@ def newest_run(path: Path) -> str | None:
     query = "SELECT run_id, body FROM record WHERE kind = 'execution_start' ORDER BY seq DESC"
     with reading(path) as connection:
         rows = connection.execute(query)
-        return next((_text(run_id) for run_id, body in rows if not _is_replay(_bytes(body))), None)
+        return next((_text(run_id) for run_id, body in rows if not is_replay(_bytes(body))), None)
 
 
 def has_row(path: Path, run_id: str, kind: str) -> bool:
@@ -137,7 +174,8 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else repr(value)
 
 
-def _is_replay(body: bytes) -> bool:
+def is_replay(body: bytes) -> bool:
+    """Whether this start of an execution is a replay's, or no start of ours."""
     try:
         return bool(json.loads(body).get("replay_of"))
     except (ValueError, AttributeError, RecursionError):  # no record of ours; `audit verify` says so

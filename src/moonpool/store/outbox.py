@@ -18,7 +18,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from moonpool.core.audit import JournalError, record_bytes
+from moonpool.core.audit import JournalError, JournalUncertainError, record_bytes
 from moonpool.core.audit_records import ApprovalGrantRecord, OutboxRecord, PlanRecord
 from moonpool.store.process_marks import is_gone, own_mark
 
@@ -63,11 +63,13 @@ class Outbox:
     def deliver(self, delivery: Delivery, undo: Callable[[sqlite3.Connection], object]) -> None:
         """Steps 2 and 3. Raises JournalError: the change was undone.
 
-        After any other error it is unknown whether the journal has the record. The change stays pending until this
-        process has ended.
+        After JournalUncertainError and any other error it is unknown whether the journal has the record. The change
+        stays pending until this process has ended.
         """
         try:
             delivery.write(delivery.record)
+        except JournalUncertainError:
+            raise
         except JournalError:
             with self._transaction() as connection:
                 undo(connection)

@@ -94,6 +94,11 @@ def outcomes_dir(data: Path) -> Path:
     return _private(data, "outcomes")
 
 
+def execution_marks_dir(data: Path) -> Path:
+    """Of executions that outlive the requests that started them."""
+    return _private(data, "executions")
+
+
 def recordings_path(data: Path) -> Path:
     return _private(data, "recordings.sqlite3")
 

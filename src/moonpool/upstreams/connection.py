@@ -23,7 +23,7 @@ from mcp.types import (
     RootsListChangedNotification,
 )
 
-from moonpool.core.manifest import ServerListing
+from moonpool.core.manifest import RESERVED_PREFIX, ServerListing
 from moonpool.core.phrases import said
 from moonpool.upstreams.base import UpstreamError, UpstreamProtocolError
 from moonpool.upstreams.changes import ChangeStream, notified
@@ -181,6 +181,9 @@ class ServerConnection:
 
     async def call_tool(self, name: str, arguments: JsonObject) -> JsonObject:
         """The raw CallToolResult, or what a reserved name stands for as one."""
+        if not self._declares_tools and not name.startswith(RESERVED_PREFIX):
+            problem = "does not offer tools"
+            raise UpstreamProtocolError(self._config.server_id, problem, for_guest=problem)
         with self._server_requests.on_behalf_of(OPEN_CALL.get()):
             result = check_result(self._config.server_id, name, await self._calls.call(name, arguments))
         if self._process is None:  # lines of a process were parsed strictly; what the SDK parsed was not
@@ -188,11 +191,15 @@ class ServerConnection:
         return result
 
     async def list_tools(self) -> ServerListing:
-        """All pages. Raises UpstreamError."""
+        """All pages; of a server that declares no tools only what its resources and prompts stand for. Raises
+        UpstreamError.
+        """
         if is_modern(self.protocol_version):
             await self._changes.precedes(lambda: self.answers(self._config.connect_timeout_s))
         pages = ListingPages(self._config.server_id)
-        cursor = pages.add(await self.request("tools/list", {}, doing="tools/list"))
+        cursor = None
+        if self._declares_tools:
+            cursor = pages.add(await self.request("tools/list", {}, doing="tools/list"))
         while cursor is not None:
             cursor = pages.add(await self.request("tools/list", {"cursor": cursor}, doing="tools/list"))
         self._calls.learn(pages)
@@ -248,6 +255,12 @@ class ServerConnection:
             except MCPError:
                 self._about = {}
         return self._about.get("capabilities")
+
+    @property
+    def _declares_tools(self) -> bool:
+        """False only when it is known (A-047); a server that describes itself badly is asked."""
+        declared = self._about.get("capabilities")
+        return not isinstance(declared, dict) or "tools" in declared
 
     async def _listing(self, pages: ListingPages) -> ServerListing:
         offered = await self._calls.offered()

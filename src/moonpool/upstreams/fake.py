@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import copy
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import anyio
 
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
 
     Behaviour = Callable[[JsonObject], Awaitable[JsonObject]]
+
+REVISION: Final = "2026-07-28"
 
 
 class FakeUpstream:
@@ -48,7 +50,7 @@ class FakeUpstream:
 
     @property
     def protocol_version(self) -> str | None:
-        return "2026-07-28"
+        return REVISION
 
     async def list_tools(self) -> ServerListing:
         await anyio.lowlevel.checkpoint()
@@ -58,7 +60,7 @@ class FakeUpstream:
             server_id=self.server_id,
             tools=(*pages.tools, *offered_tools(self.server_id, self._capabilities)),
             name=self.server_id,
-            protocol_version="2026-07-28",
+            protocol_version=REVISION,
             warnings=pages.warnings,
         )
 

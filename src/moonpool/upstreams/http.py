@@ -15,6 +15,7 @@ SECURITY: tokens of a login are put in here, request by request (E-036), for tha
 from __future__ import annotations
 
 import itertools
+import re
 import time
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar
@@ -40,6 +41,7 @@ from moonpool.upstreams.base import (
     UpstreamError,
     UpstreamLoginFailedError,
     UpstreamLoginNeededError,
+    UpstreamProtocolError,
     UpstreamRateLimitedError,
     UpstreamServerFaultError,
     UpstreamUnreachableError,
@@ -59,6 +61,9 @@ IGNORED_S: Final = 0.5
 COOKIE_COUNT_MAX: Final = 64
 _EVENTS_OF_AN_ANSWER: Final = 2
 """Of a stream that answers a request: one that it can be taken up from, and the answer."""
+SESSION_ID_CHARS_MAX: Final = 1024
+_SESSION_ID: Final = re.compile(rf"[\x21-\x7e]{{1,{SESSION_ID_CHARS_MAX}}}")
+"""SECURITY: a server's id goes back to it in a header of every request (B-062)."""
 _NO_SUCH_TRANSPORT: Final = frozenset({400, 404, 405})
 
 
@@ -72,6 +77,7 @@ class Exchange:
     too_large: str = ""  # the answer exceeds this bound
     succeeded: bool = False  # at least once
     over: bool = False  # nobody waits for an answer any more
+    odd_session: bool = False  # it named our session with what no id may hold
     login: OAuthError | None = None  # no credential could be had
 
     @property
@@ -91,6 +97,9 @@ class Exchange:
             return UpstreamLoginNeededError(server_id, str(self.login), for_guest=str(self.login))
         if self.login is not None:
             return UpstreamLoginFailedError(server_id, f"could not be logged in to: {self.login}")
+        if self.odd_session:
+            problem = f"gave a session id other than 1 to {SESSION_ID_CHARS_MAX} visible ASCII characters"
+            return UpstreamProtocolError(server_id, problem, for_guest=problem)
         if self.broken:
             problem = f"cannot be reached at {address}: {conceal(self.broken, config.secrets)}; is it running?"
             return UpstreamUnreachableError(server_id, problem)
@@ -150,6 +159,10 @@ class ContainedClient(httpx2.AsyncClient):
         try:
             response = await self._send_with_credential(request, **kwargs)
             exchange.note(response)
+            if (session := response.headers.get("mcp-session-id")) and not _SESSION_ID.fullmatch(session):
+                exchange.odd_session = True
+                await response.aclose()
+                return httpx2.Response(502, request=request)
             return await self._bounded(response, exchange, stream=stream)
         except OAuthError as exc:
             exchange.login = exc

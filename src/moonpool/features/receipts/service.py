@@ -23,14 +23,12 @@ from moonpool.features.receipts.model import (
     signature_of,
     signed_bytes,
 )
-from moonpool.store.journal_reading import ended_runs, read_run, stored_rows
 from moonpool.store.process_marks import is_gone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
 
-    from moonpool.core.audit import AuditRow
+    from moonpool.core.audit import AuditRow, JournalReader
     from moonpool.features.receipts.signing_keys import PublicKey, SigningKeys
 
 RECEIPT_BYTES_MAX: Final = 64 * 1024**2
@@ -63,9 +61,9 @@ class Verdict:
         }
 
 
-def make_receipt(journal: Path, keys: SigningKeys, run_id: str) -> JsonObject:
+def make_receipt(journal: JournalReader, keys: SigningKeys, run_id: str) -> JsonObject:
     """The signed receipt of an execution. Raises ReceiptError, JournalError, SigningKeyError."""
-    rows = read_run(journal, run_id)
+    rows = journal.run(run_id)
     if not any(row.kind == "execution_start" for _, row in rows):
         raise ReceiptError(f"there is no execution {run_id[:80]!r} on record; `moonpool audit show` lists the newest")
     state = execution_states(journal, [row for _, row in rows])[run_id]
@@ -79,10 +77,10 @@ def make_receipt(journal: Path, keys: SigningKeys, run_id: str) -> JsonObject:
     return receipt
 
 
-def execution_states(journal: Path, rows: Iterable[AuditRow]) -> dict[str, State]:
+def execution_states(journal: JournalReader, rows: Iterable[AuditRow]) -> dict[str, State]:
     """By run id, the state of every execution whose start is among `rows`. Raises JournalError."""
     starts = {row.run_id: row.to_json().get("process") for row in rows if row.kind == "execution_start"}
-    ended = ended_runs(journal, list(starts))
+    ended = journal.ended(list(starts))
     return {run_id: State.ENDED if run_id in ended else _unended(mark) for run_id, mark in starts.items()}
 
 
@@ -97,7 +95,7 @@ def _unended(mark: JsonValue) -> State:
 
 
 def verify_receipt(
-    text: bytes, keys: Mapping[str, PublicKey], *, journal: Path | None = None, envelope: JsonValue = None
+    text: bytes, keys: Mapping[str, PublicKey], *, journal: JournalReader | None = None, envelope: JsonValue = None
 ) -> Verdict:
     """Check signature, hashes and sums, and where given the journal and the envelope.
 
@@ -137,7 +135,7 @@ def verify_receipt(
     )
 
 
-def _journal_problem(receipt: JsonObject, journal: Path) -> str:
+def _journal_problem(receipt: JsonObject, journal: JournalReader) -> str:
     """The whole chain is walked: records that fit prove little in a chain that does not."""
     records, execution = receipt["records"], receipt["execution"]
     assert isinstance(records, list)
@@ -152,7 +150,7 @@ def _journal_problem(receipt: JsonObject, journal: Path) -> str:
                 found[row.seq] = row.hash
             yield row
 
-    outcome = verify_rows(noted(stored_rows(journal)))
+    outcome = verify_rows(noted(journal.stored_rows()))
     if not outcome.ok:
         return f"the journal is broken at record {outcome.broken_seq}: {outcome.why}"
     return _comparison(wanted, found, ended=receipt["state"] == State.ENDED)

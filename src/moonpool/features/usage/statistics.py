@@ -5,20 +5,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from moonpool.features.usage.measures import Measures, Tally, measure
-from moonpool.store.journal_reading import read_rows
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from moonpool.core.audit import JournalReader
 
 RECORDS: Final = 100_000
 """How many of the newest records are read unless somebody wants more."""
 
 
-def read_measures(journal: Path, *, records: int = RECORDS) -> Measures:
+def read_measures(journal: JournalReader, *, records: int = RECORDS) -> Measures:
     """Figures of the newest `records` of the journal, none before there is one; blocking. Raises JournalError."""
-    if not journal.exists():
+    if journal.identity() is None:
         return measure([])
-    return measure(row.to_json() for row in read_rows(journal, tail=records))
+    return measure(row.to_json() for row in journal.rows(tail=records))
 
 
 class FollowedJournal:
@@ -27,18 +26,18 @@ class FollowedJournal:
     Blocking; used by one thread at a time. Counts and sums only ever grow, as collectors expect.
     """
 
-    def __init__(self, journal: Path, *, records: int = RECORDS) -> None:
+    def __init__(self, journal: JournalReader, *, records: int = RECORDS) -> None:
         self._journal, self._records = journal, records
         self._tally = Tally()
-        self._file, self._seq = (0, 0), 0
+        self._identity: object = None
+        self._seq = 0
 
     def measures(self) -> Measures:
         """Figures as of now. Raises JournalError."""
-        if self._journal.exists():
-            found = self._journal.stat()
-            if self._file != (found.st_dev, found.st_ino):  # the first one, or one that took a damaged one's place
-                self._file, self._seq = (found.st_dev, found.st_ino), 0
-            for row in read_rows(self._journal, after=self._seq, tail=None if self._seq else self._records):
+        if (found := self._journal.identity()) is not None:
+            if self._identity != found:  # the first one, or one that took a damaged one's place
+                self._identity, self._seq = found, 0
+            for row in self._journal.rows(after=self._seq, tail=None if self._seq else self._records):
                 self._seq = row.seq
                 self._tally.take(row.to_json())
         return self._tally.measures()

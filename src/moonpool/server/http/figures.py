@@ -15,8 +15,8 @@ from moonpool.server.http.exposition import Exposed, PoolGauges, prometheus_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
+    from moonpool.core.audit import JournalReader
     from moonpool.engine.runtime import Runtime
     from moonpool.features.usage.measures import Measures
     from moonpool.features.usage.model import ToolTokens
@@ -31,7 +31,7 @@ class Metrics:
 
     def __init__(
         self,
-        journal: Path,
+        journal: JournalReader,
         expose: Callable[[Measures], Exposed],
         *,
         records: int = SERVED_RECORDS,
@@ -69,7 +69,7 @@ class Metrics:
         return asyncio.get_running_loop().time()
 
 
-def metrics_of_runtime(runtime: Runtime, journal: Path, *, fresh_s: float = FRESH_S) -> Metrics:
+def metrics_of_runtime(runtime: Runtime, journal: JournalReader, *, fresh_s: float = FRESH_S) -> Metrics:
     """Live metrics of a serving process, and the metrics of all records."""
 
     def expose(recorded: Measures) -> Exposed:
@@ -88,7 +88,7 @@ def metrics_of_runtime(runtime: Runtime, journal: Path, *, fresh_s: float = FRES
     return Metrics(journal, expose, fresh_s=fresh_s)
 
 
-def metrics_of_records(journal: Path, configuration: ToolTokens | None, *, records: int) -> Metrics:
+def metrics_of_records(journal: JournalReader, configuration: ToolTokens | None, *, records: int) -> Metrics:
     """Metrics of a data folder. The caller counts `configuration` once."""
 
     def expose(recorded: Measures) -> Exposed:

@@ -1,5 +1,8 @@
 """Tool results as a model reads them: short, and the same in text as in `structuredContent` (H-043).
 
+`{ok, data}` or `{ok, error}` of an execution that has ended; `{state: "running", execution}` of one that goes on, with
+its output so far: `ok` is not known yet.
+
 A model pays for every token of a result, so identity, digests and metrics of an execution are not part of it;
 `_meta["moonpool/envelope"]` has them: the envelope without its `result`, and the result's metrics. Long output of code
 is cut in the middle; the artifact has all of it. The line of a traceback that repeats the error's message is left out.
@@ -22,6 +25,7 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
     from moonpool.core.errors import MoonpoolError
     from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.server.mcp.connection_calls import Running
 
 ENVELOPE_KEY: Final = "moonpool/envelope"
 STDOUT_CHARS_MAX: Final = 20_000
@@ -46,6 +50,7 @@ twice.
 """
 _PICTURE_CHARS_MIN: Final = 72
 _HEADS_MAX: Final = 10
+_OF_FILES: Final = ("files", "more_files", "files_note")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,26 +72,61 @@ def problem_answer(error: MoonpoolError, *, structured: bool = False) -> Answer:
     """A refused request as a tool error with its code; `structured` if the tool has an output schema."""
     if not structured:
         return Answer(text=f"{error} [{error.code}]", is_error=True)
+    return structured_answer(_refusal(error))
+
+
+def lost_answer(execution_id: str, error: MoonpoolError) -> Answer:
+    """An execution of a process that has ended."""
+    return structured_answer({**_refusal(error), "state": "lost", "execution": execution_id})
+
+
+def _refusal(error: MoonpoolError) -> JsonObject:
     failure: JsonObject = {"type": error.code, "message": str(error), "retryable": error.retryable}
-    return structured_answer({"ok": False, "error": failure})
+    return {"ok": False, "error": failure}
 
 
 def execution_answer(envelope: Envelope, session: str | None = None) -> Answer:
     """The outcome of an execution; `session` is the name of its session, if any."""
-    whole = envelope.to_json()
+    answer = _ended_answer(envelope.to_json(), _files(envelope.made, session))
+    return replace(answer, pictures=envelope.pictures)
+
+
+def kept_answer(envelope: JsonObject) -> Answer:
+    """The outcome of an execution as it was kept on disk, without its pictures."""
+    result = envelope.get("result")
+    assert isinstance(result, dict)
+    return _ended_answer(envelope, {name: result[name] for name in _OF_FILES if name in result})
+
+
+def _ended_answer(envelope: JsonObject, files: JsonObject) -> Answer:
+    whole = dict(envelope)
     result = whole.pop("result")
     assert isinstance(result, dict)
     whole["metrics"] = result.get("metrics")
-    lean = {**_lean(_without_base64(result)), **_files(envelope.made, session)}
-    answer = structured_answer(lean, meta={ENVELOPE_KEY: whole})
-    return replace(answer, pictures=envelope.pictures)
+    return structured_answer({**_lean(_without_base64(result)), **files}, meta={ENVELOPE_KEY: whole})
+
+
+def running_answer(running: Running, waits: str) -> Answer:
+    """An execution that goes on; `waits` is the tool that waits for it. Or one that was cancelled."""
+    value: JsonObject = {"state": "running", "execution": running.execution_id}
+    if cancelled := running.cancelled:
+        value = {**_refusal(cancelled), "state": "cancelled", "execution": running.execution_id}
+    if running.missing:
+        value["missing_bytes"] = running.missing
+    value |= {"output": running.output, "next_offset": running.next_offset}
+    if unread := running.total - running.next_offset:
+        value["unread_bytes"] = unread
+    if not cancelled:
+        older = "; what is missing is in the artifact that its outcome names" if running.missing else ""
+        value["note"] = f"still running: {waits} with this id gives its outcome{older}"
+    return structured_answer(_without_base64(value))
 
 
 def structured_answer(value: JsonObject, *, meta: JsonObject | None = None) -> Answer:
     return Answer(
         text=json.dumps(value, ensure_ascii=False, separators=(",", ":")),
         structured=value,
-        is_error=value["ok"] is not True,
+        is_error=value.get("ok", True) is not True,
         meta=meta,
     )
 

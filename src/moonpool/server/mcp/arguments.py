@@ -15,7 +15,8 @@ from moonpool.core.json import canonical_json
 from moonpool.core.languages import is_typescript, language_of
 from moonpool.engine.code_request import CodeRequest
 from moonpool.pipeline.validation import SchemaChecks
-from moonpool.server.mcp.definitions import DEFINE, DEFINITIONS, EXECUTE, PATHS_MAX, SEARCH
+from moonpool.server.mcp.connection_calls import WaitRequest
+from moonpool.server.mcp.definitions import DEFINE, DEFINITIONS, EXECUTE, PATHS_MAX, SEARCH, WAIT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
 
 LIMIT_DEFAULT: Final = 5
+LIMIT_MAX: Final = 50
 SESSION_NAME_CHARS_MAX: Final = 100
 _LISTS: Final = {SEARCH: ("queries", "query"), DEFINE: ("paths", "path")}
 _CHECKS: Final = SchemaChecks()
@@ -54,9 +56,10 @@ class ExecuteRequest:
     code: CodeRequest
     session: str | None
     preview: bool
+    patience_s: float | None
 
 
-ToolRequest = SearchRequest | DefinitionRequest | ExecuteRequest
+ToolRequest = SearchRequest | DefinitionRequest | ExecuteRequest | WaitRequest
 
 
 def read_arguments(tool: str, arguments: Mapping[str, JsonValue]) -> ToolRequest:
@@ -68,6 +71,8 @@ def read_arguments(tool: str, arguments: Mapping[str, JsonValue]) -> ToolRequest
             given[several] = given.pop(one)
         if isinstance(single := given.get(several), str):
             given[several] = [single]
+    if tool == WAIT and "execution" in given and "id" not in given:  # as answers call it
+        given["id"] = given.pop("execution")
     definition = DEFINITIONS[tool]
     if problem := _CHECKS.arguments(definition).argument_problem(definition, given):
         raise InputError(problem.replace(f"{definition.server_id}.{tool}", tool))
@@ -77,10 +82,13 @@ def read_arguments(tool: str, arguments: Mapping[str, JsonValue]) -> ToolRequest
 
 
 def _search(given: JsonObject) -> SearchRequest:
+    limit = int(cast("int", given.get("limit", LIMIT_DEFAULT)))
+    if not 1 <= limit <= LIMIT_MAX:
+        raise InputError(f"limit is {limit}; ask for 1 to {LIMIT_MAX} tools per query")
     return SearchRequest(
         queries=_strings(given["queries"]),
         server=cast("str | None", given.get("server")) or None,
-        limit=int(cast("int", given.get("limit", LIMIT_DEFAULT))),
+        limit=limit,
         read_only=given.get("read_only") is True,
     )
 
@@ -110,7 +118,24 @@ def _execute(given: JsonObject) -> ExecuteRequest:
         dry_run=dry_run,
         plan=plan,
     )
-    return ExecuteRequest(code=code, session=name, preview=preview)
+    return ExecuteRequest(code=code, session=name, preview=preview, patience_s=_patience(given))
+
+
+def _wait(given: JsonObject) -> WaitRequest:
+    offset = cast("float | None", given.get("offset"))
+    return WaitRequest(
+        execution_id=cast("str", given["id"]),
+        patience_s=_patience(given),
+        offset=None if offset is None else int(offset),
+        cancel=given.get("cancel") is True,
+    )
+
+
+def _patience(given: JsonObject) -> float | None:
+    patience = cast("float | None", given.get("patience_s"))
+    if patience is not None and patience < 0:
+        raise InputError(f"patience_s is {patience:g}; give 0 or more seconds")
+    return None if patience is None else float(patience)
 
 
 def _check_text(name: str, value: JsonValue) -> None:
@@ -126,4 +151,4 @@ def _strings(value: JsonValue) -> tuple[str, ...]:
     return tuple(cast("list[str]", value))
 
 
-_READERS: Final = {SEARCH: _search, DEFINE: _define, EXECUTE: _execute}
+_READERS: Final = {SEARCH: _search, DEFINE: _define, EXECUTE: _execute, WAIT: _wait}

@@ -15,6 +15,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from moonpool.pipeline.request_responder import AnswererGoneError
+
 if TYPE_CHECKING:
     import asyncio
     from collections.abc import Awaitable, Callable, Generator
@@ -74,6 +76,22 @@ class LeavingAsker:
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
         return await self.call.ask(method, params)
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingClient:
+    """The client of the request that waits for the call now, which need not be the one that began it."""
+
+    call: ParkedCall
+    name: str = CLIENT
+
+    def can(self, method: str, mode: str = "") -> bool:
+        return self.call.asker is not None and self.call.asker.can(method, mode)
+
+    async def ask(self, method: str, params: JsonObject) -> JsonObject:
+        if self.call.asker is None:
+            raise AnswererGoneError("no request of the client waits for this execution")
+        return await self.call.asker.ask(method, params)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,22 +1,27 @@
-"""The calls of one connection: begun, waited for, resumed with answers, given up when the client leaves.
+"""The calls that one set of tools begins: waited for, resumed with answers, left to go on, ended with the tools.
 
 What a call does is its tool's; whom it asks meanwhile is told to `client_requests`. How calls outlive requests:
-`moonpool.engine.pending_calls`.
+`moonpool.engine.pending_calls`; whose they are: `moonpool.engine.executions`.
 """
 
 from __future__ import annotations
 
+import asyncio
+import codecs
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
-from moonpool.engine.pending_calls import ParkedCalls
+from moonpool.engine.pending_calls import ExecutionCancelledError, Patience, Pause
+from moonpool.engine.request_state import RequestStateError
 from moonpool.server.mcp.approval_pending import ApprovalPendingError
+from moonpool.server.mcp.client_requests import LeavingAsker
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from moonpool.core.envelope import Envelope
-    from moonpool.core.json import JsonValue
+    from moonpool.core.json import JsonObject, JsonValue
+    from moonpool.engine.executions import Executions
     from moonpool.engine.pending_calls import Listener, OpenQuestion, ParkedCall, Work
     from moonpool.features.approvals.model import ApprovalRequest
     from moonpool.pipeline.caller_grant import CallerGrant
@@ -24,8 +29,8 @@ if TYPE_CHECKING:
     from moonpool.server.mcp.client_requests import Bindings
     from moonpool.settings import Settings
 
-OUTCOME_KEPT_S: Final = 600.0
-"""How long after its questions have ended a call can still be resumed."""
+OUTPUT_BYTES_MAX: Final = 20_000
+"""Of output in one answer about an execution that goes on."""
 
 
 class CallingApp(Protocol):
@@ -35,10 +40,8 @@ class CallingApp(Protocol):
     def settings(self) -> Settings: ...
     @property
     def caller_grant(self) -> CallerGrant: ...
-
-    async def keep_outcome(self, envelope: Envelope, /) -> None:
-        """Keep the outcome of an execution whose caller has disconnected."""
-        ...
+    @property
+    def executions(self) -> Executions: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,52 +64,138 @@ class InputNeeded:
     state: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Running:
+    """The call goes on; or was cancelled, with output that nobody has had."""
+
+    execution_id: str
+    output: str  # what came since the last answer, or from the offset asked for
+    missing: int  # bytes before it that are kept no more
+    next_offset: int
+    total: int  # bytes of output so far
+    cancelled: ExecutionCancelledError | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitRequest:
+    """What to wait for, and how long."""
+
+    execution_id: str
+    patience_s: float | None  # None: the operator's
+    offset: int | None  # None: where the last answer about it ended
+    cancel: bool
+
+
 class ConnectionCalls:
-    """The calls of one connection. `waiting` says which approvals an execution waits for."""
+    """The calls of one set of tools. `waiting` says which approvals an execution waits for."""
 
     def __init__(
         self, app: CallingApp, bindings: Bindings, waiting: Callable[[str], Sequence[ApprovalRequest]]
     ) -> None:
-        settings = app.settings
-        self._bindings, self._waiting = bindings, waiting
-        self._patience_s = settings.approval_wait_s
-        self._calls = ParkedCalls(
-            owner=app.caller_grant.principal,
-            kept_s=settings.approval_expiry_s + OUTCOME_KEPT_S,
-            parked_max=settings.parked_runs_max,
-            keep=app.keep_outcome,
-        )
+        self._settings, self._bindings, self._waiting = app.settings, bindings, waiting
+        self._executions = app.executions
+        self._calls = app.executions.of(app.caller_grant.principal)
 
     async def outcome(self, tool: str, key: str, work: Work, caller: Caller) -> Envelope | InputNeeded:
         """What `work` came to, or what it asks. `key` is the digest of the request: repeats must be of the same.
 
-        Raises RequestStateError, ApprovalPendingError, and what `work` raises.
+        Raises RequestStateError, ApprovalPendingError, ExecutionsBusyError, and what `work` raises.
         """
-        if caller.state is not None:
-            call = self._calls.resume(caller.state, key, caller.answers)
-        elif (call := self._calls.repeated(key)) is None:
-            call = self._calls.start(key, work)
-        with call.heard_by(caller.listener):
-            outcome = await call.outcome(self._patience_s, lambda: self._waits_elsewhere(call))
-        if outcome is None:
-            raise ApprovalPendingError(self._asked_by(call), tool)
-        if isinstance(outcome, tuple):
-            return InputNeeded(questions=outcome, state=self._calls.state_of(call, outcome))
-        return outcome
+        reached = await self._reached(self._call(tool, key, work, caller), tool, None, caller)
+        assert not isinstance(reached, Running)
+        return reached
+
+    async def begun(
+        self, tool: str, key: str, work: Work, caller: Caller, patience_s: float | None
+    ) -> Envelope | InputNeeded | Running:
+        """The same, but it is waited for at most `patience_s`, and no longer than the operator says."""
+        call = self._call(tool, key, work, caller)
+        return await self._reached(call, tool, self._patience_s(patience_s), caller)
+
+    async def wait(
+        self, tool: str, request: WaitRequest, caller: Caller
+    ) -> Envelope | JsonObject | InputNeeded | Running:
+        """The same of a call that was begun before; JSON is the envelope of one that ended long ago.
+
+        Raises ExecutionUnknownError, ExecutionLostError too.
+        """
+        call = self._calls.find(request.execution_id)
+        if call is None:
+            return await self._calls.recall(request.execution_id)
+        if caller.state is not None and self._calls.resume(caller.state, call.key, caller.answers) is not call:
+            raise RequestStateError
+        if request.cancel:
+            await call.cancel()
+        if request.offset is not None:
+            call.told_to = call.output.read(request.offset, 0).asked
+        return await self._reached(call, tool, self._patience_s(request.patience_s), caller)
+
+    def session_of(self, execution_id: str) -> str | None:
+        """The name of the session that it runs in, if any."""
+        call = self._calls.find(execution_id)
+        return None if call is None else call.session
 
     def leave(self) -> int:
         """The client has disconnected; returns how many executions continue because they wait in the queue of
         approvals.
         """
-        return self._calls.leave(lambda call: bool(self._asked_by(call)))
+        for call in self._own:
+            spared = not call.over and not call.open and bool(self._asked_by(call))
+            call.client_left(spared=spared)
+        return sum(call.spared for call in self._own)
 
     async def wait_spared(self) -> None:
         """Wait until those executions have ended."""
-        await self._calls.wait_spared()
+        while spared := [call for call in self._own if call.spared and not call.over]:
+            await asyncio.gather(*(call.finished() for call in spared), return_exceptions=True)
 
     async def close(self) -> None:
-        """End every call."""
-        await self._calls.close()
+        """End every call that began here; what ended by itself has been kept when this returns."""
+        for call in self._own:
+            call.client_left(spared=call.spared)
+        await asyncio.gather(*(call.end() for call in self._own))
+        await self._executions.settled()
+
+    @property
+    def _own(self) -> list[ParkedCall]:
+        return [call for call in self._calls.calls if call.opener is self]
+
+    def _call(self, tool: str, key: str, work: Work, caller: Caller) -> ParkedCall:
+        """The call that this request begins, repeats or resumes."""
+        key = f"{tool} {key}"  # another set of tools of the same principal may take the same arguments
+        if caller.state is not None:
+            return self._calls.resume(caller.state, key, caller.answers)
+        return self._calls.repeated(key) or self._calls.start(key, work, opener=self)
+
+    async def _reached(
+        self, call: ParkedCall, tool: str, patience_s: float | None, caller: Caller
+    ) -> Envelope | InputNeeded | Running:
+        patience = Patience(
+            running_s=patience_s,
+            elsewhere_s=self._settings.approval_wait_s,
+            elsewhere=lambda: self._waits_elsewhere(call),
+        )
+        asker = caller.asker(call)
+        try:
+            with call.attended(caller.listener, asker, asks_later=isinstance(asker, LeavingAsker)):
+                outcome = await call.outcome(patience)
+        except ExecutionCancelledError as cancelled:
+            if not call.detached:
+                raise
+            return _running(call, cancelled)
+        if outcome is Pause.ELSEWHERE:
+            raise ApprovalPendingError(self._asked_by(call), tool)
+        if outcome is Pause.RUNNING:
+            await self._calls.remember(call)
+            return _running(call)
+        if isinstance(outcome, tuple):
+            return InputNeeded(questions=outcome, state=self._calls.state_of(call, outcome))
+        return outcome
+
+    def _patience_s(self, asked: float | None) -> float:
+        """Never more than the operator's: clients give up on requests, which would end what the request waits for."""
+        most = self._settings.patience_s
+        return most if asked is None else min(asked, most)
 
     def _asked_by(self, call: ParkedCall) -> list[ApprovalRequest]:
         return [one for run_id in call.run_ids for one in self._waiting(run_id)]
@@ -118,3 +207,19 @@ class ConnectionCalls:
             return bool(own) and own.isdisjoint(self._bindings.at_client)
         asking = (one for other in self._calls.calls if (one := {r.request_id for r in self._asked_by(other)}))
         return any(one.isdisjoint(self._bindings.at_client) for one in asking)
+
+
+def _running(call: ParkedCall, cancelled: ExecutionCancelledError | None = None) -> Running:
+    """Its next output. A character that is not whole yet is left for the next answer."""
+    piece = call.output.read(call.told_to, OUTPUT_BYTES_MAX)
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    text = decoder.decode(piece.data)
+    call.told_to = piece.end - len(decoder.getstate()[0])
+    return Running(
+        execution_id=call.call_id,
+        output=text,
+        missing=piece.missing,
+        next_offset=call.told_to,
+        total=piece.total,
+        cancelled=cancelled,
+    )

@@ -1,7 +1,8 @@
-"""The three tools as a model sees them, and the prompt `code_mode`; both also for clients with `execute_code` alone.
+"""The four tools as a model sees them, and the prompt `code_mode`; both also where code finds tools by itself.
 
 They are all that Moonpool costs in a model's context: together at most 600 o200k tokens, the same with one upstream
-tool as with two hundred (H-052). A test counts them. `execute_code` names the packages of the environment.
+tool as with two hundred (H-052). A test counts them. `execute_code` names the packages of the environment. Bounds of
+numbers are not in the schemas, which every conversation pays for; `arguments` says what is wrong with one.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 SEARCH: Final = "search_tools"
 DEFINE: Final = "get_tool_definition"
 EXECUTE: Final = "execute_code"
+WAIT: Final = "wait"
 PATHS_MAX: Final = 20
 
 _STRINGS: Final[JsonObject] = {"type": "array", "items": {"type": "string"}}
@@ -31,8 +33,8 @@ def _object(required: str, properties: JsonObject) -> JsonObject:
 _SEARCH: Final[JsonObject] = {
     "name": SEARCH,
     "description": (
-        "Find tools that code can call. Each query: 3-6 words that name the service and the action, such as "
-        '"github list open issues"; ask for all you need in one call.'
+        "Find tools that code can call. Each query: 3-6 words naming service and action, like "
+        '"github list open issues"; ask for all at once.'
     ),
     "inputSchema": _object(
         "queries",
@@ -40,7 +42,7 @@ _SEARCH: Final[JsonObject] = {
             "queries": _STRINGS,
             "server": {"type": "string"},
             "read_only": {"type": "boolean"},
-            "limit": {"type": "integer", "minimum": 1, "maximum": 50, "description": "Per query, default 5"},
+            "limit": {"type": "integer", "description": "Per query"},
         },
     ),
     "annotations": {"readOnlyHint": True},
@@ -73,8 +75,8 @@ def _run_description(packages: Sequence[str], finding: str = "") -> str:
         "Node: import * as s from './servers/<server>/index.js'; await s.<camelCaseTool>({...})\n"
         "Bash: moonpool call <server>.<tool> '{...}' (prints JSON)\n"
         "A call returns {ok, data, error}; other keys and len() reach into data. "
-        "`result`, or else the last expression, comes back as `data`; what you print, figures and /workspace files "
-        "come back too. Loop, filter and combine here, return summaries. "
+        "`result`, else the last expression, comes back as `data`, beside prints, figures and /workspace files. "
+        "Loop, filter and combine here, return summaries. "
         "The same `session` (any name) keeps variables and files."
     )
 
@@ -87,28 +89,38 @@ _EXECUTE: Final[JsonObject] = {
             "code": {"type": "string"},
             "language": {"type": "string", "enum": [*LANGUAGES, TYPESCRIPT]},
             "session": {"type": "string"},
-            "timeout_s": {"type": "number", "exclusiveMinimum": 0, "description": "Default 60"},
-            "preview": {"type": "boolean", "description": "Run nothing, list calls and mistakes (Python)"},
-            "dry_run": {"type": "boolean", "description": "Make no changing call; list them as a plan"},
-            "plan": {"type": "string", "description": "plan_id of that dry run, once the user approved it"},
+            "timeout_s": {"type": "number", "description": "Default 60"},
+            "patience_s": {"type": "number", "description": "Then answer with an id"},
+            "preview": {"type": "boolean", "description": "Only list calls and mistakes (Python)"},
+            "dry_run": {"type": "boolean", "description": "Only plan changing calls"},
+            "plan": {"type": "string", "description": "plan_id of a dry run, once the user approved it"},
         },
     ),
-    "outputSchema": {
-        "type": "object",
-        "properties": {"ok": {"type": "boolean"}, "data": {}, "error": {"type": "object"}},
-        "required": ["ok"],
-    },
+    "outputSchema": {"type": "object"},  # {ok, data}, {ok, error} or {state, id}; see `answers`
+}
+_WAIT: Final[JsonObject] = {
+    "name": WAIT,
+    "description": "Outcome of code that runs on past patience_s, or its new output.",
+    "inputSchema": _object(
+        "id",
+        {
+            "id": {"type": "string"},
+            "patience_s": {"type": "number"},
+            "offset": {"type": "integer"},
+            "cancel": {"type": "boolean"},
+        },
+    ),
 }
 
 
 def tools(packages: Sequence[str]) -> tuple[JsonObject, ...]:
-    """All three tools; code can import `packages` beside the standard library."""
-    return (_SEARCH, _DEFINE, {**_EXECUTE, "description": _run_description(packages)})
+    """All four tools; code can import `packages` beside the standard library."""
+    return (_SEARCH, _DEFINE, {**_EXECUTE, "description": _run_description(packages)}, _WAIT)
 
 
-def code_alone(packages: Sequence[str]) -> JsonObject:
-    """`execute_code` where it is the only tool."""
-    return {**_EXECUTE, "description": _run_description(packages, _FINDING)}
+def code_alone(packages: Sequence[str]) -> tuple[JsonObject, ...]:
+    """The tools where code finds the others."""
+    return ({**_EXECUTE, "description": _run_description(packages, _FINDING)}, _WAIT)
 
 
 TOOLS: Final = tools(())

@@ -53,10 +53,12 @@ if TYPE_CHECKING:
     Context = ServerRequestContext[Any, Any]
 
 NAME: Final = "moonpool"
+_ABOUT: Final = "Runs code that calls tools of MCP servers, in a sandbox"
 LISTING_WAIT_S: Final = 2.0
 """How long the handshake waits for servers to list their tools. Clients time out after ten seconds."""
 _ANNOTATED_FROM: Final = "2025-03-26"
 _STRUCTURED_FROM: Final = "2025-06-18"
+_SERVER_INFO_SINCE: Final = {"title": "2025-06-18", "description": "2025-11-25"}
 _UNTIL_RESTART_MS: Final = 3_600_000
 _RESOURCE_NOT_FOUND: Final = -32002  # removed in 2026-07-28
 _log = logging.getLogger(__name__)
@@ -101,6 +103,7 @@ def build_server(tools: ServedTools) -> Server[Any]:
         NAME,
         version=VERSION,
         title="Moonpool",
+        description=_ABOUT,
         on_list_tools=handlers.list_tools,
         on_call_tool=handlers.call_tool,
         get_tool_input_schema=handlers.input_schema,
@@ -141,7 +144,7 @@ class _Handlers:
         modern = ctx.protocol_version >= SEALED_FROM
         async with AsyncExitStack() as stack:
             progress = None
-            if params.name == self._tools.offer.runs and _wants_progress(ctx.params):
+            if params.name in {self._tools.offer.runs, self._tools.offer.waits} and _wants_progress(ctx.params):
                 progress = OutputProgress(_report(ctx))
                 await stack.enter_async_context(progress.reporting())
             caller = Caller(
@@ -233,8 +236,11 @@ class _Handlers:
         return SendingAsker(able, sender(ctx), self._turn)
 
     async def add_instructions(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Add the current servers to the answer to the handshake."""
+        """Add the current servers to the answer to the handshake; leave out of it what its revision does not have."""
         result = await call_next(ctx)
+        if ctx.method == "initialize" and isinstance(result, dict) and isinstance(told := result["serverInfo"], dict):
+            later = {name for name, since in _SERVER_INFO_SINCE.items() if result["protocolVersion"] < since}
+            result["serverInfo"] = {name: value for name, value in told.items() if name not in later}
         if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
             result["instructions"] = await self._instructions()
         return result

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moonpool.environments.recipes import RECIPES
-from moonpool.server.mcp.definitions import CODE_ALONE_PROMPT_TEXT, EXECUTE, PROMPT_TEXT, code_alone, tools
+from moonpool.server.mcp.definitions import CODE_ALONE_PROMPT_TEXT, EXECUTE, PROMPT_TEXT, WAIT, code_alone, tools
 from moonpool.server.mcp.instructions import HOW, HOW_CODE_ALONE
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ class Offer:
     how: str
     prompt: str
     runs: str  # the tool that runs code
+    waits: str = ""  # the tool that waits for code that runs on; empty: there is none
 
     @property
     def names(self) -> list[str]:
@@ -37,5 +38,7 @@ def offer_of(catalog: str, environment: str) -> Offer:
     """The tools offered with these two settings."""
     packages = RECIPES[environment].packages if environment in RECIPES else ()
     if catalog == "code":
-        return Offer(tools=(code_alone(packages),), how=HOW_CODE_ALONE, prompt=CODE_ALONE_PROMPT_TEXT, runs=EXECUTE)
-    return Offer(tools=tools(packages), how=HOW, prompt=PROMPT_TEXT, runs=EXECUTE)
+        return Offer(
+            tools=code_alone(packages), how=HOW_CODE_ALONE, prompt=CODE_ALONE_PROMPT_TEXT, runs=EXECUTE, waits=WAIT
+        )
+    return Offer(tools=tools(packages), how=HOW, prompt=PROMPT_TEXT, runs=EXECUTE, waits=WAIT)

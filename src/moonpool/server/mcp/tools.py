@@ -17,13 +17,23 @@ from moonpool.catalog.render import hit_lines, one_line
 from moonpool.core.errors import InputError, MoonpoolError
 from moonpool.core.json import digest_json
 from moonpool.engine.current_catalog import CurrentCatalog
+from moonpool.engine.kept_executions import ExecutionLostError
 from moonpool.engine.request_state import RequestStateError
 from moonpool.features.usage.context_usage import ContextUsage
-from moonpool.server.mcp.answers import Answer, execution_answer, problem_answer, text_answer
+from moonpool.server.mcp.answers import (
+    Answer,
+    execution_answer,
+    kept_answer,
+    lost_answer,
+    problem_answer,
+    running_answer,
+    text_answer,
+)
 from moonpool.server.mcp.arguments import DefinitionRequest, ExecuteRequest, SearchRequest, read_arguments
-from moonpool.server.mcp.connection_calls import Caller, CallingApp, ConnectionCalls, InputNeeded
+from moonpool.server.mcp.client_requests import WaitingClient
+from moonpool.server.mcp.connection_calls import Caller, CallingApp, ConnectionCalls, InputNeeded, Running, WaitRequest
 from moonpool.server.mcp.context_usage import own_tools_text
-from moonpool.server.mcp.definitions import EXECUTE, SEARCH
+from moonpool.server.mcp.definitions import EXECUTE, SEARCH, WAIT
 from moonpool.server.mcp.instructions import instructions
 from moonpool.server.mcp.previews import Previews
 from moonpool.server.mcp.resources import McpResources
@@ -111,10 +121,12 @@ class CodeTools:
                     return await self._define(define)
                 case ExecuteRequest() as execute:
                     return await self._execute(execute, arguments, caller)
+                case WaitRequest() as wait:
+                    return await self._wait(wait, caller)
         except RequestStateError:
             raise
         except MoonpoolError as error:
-            return problem_answer(error, structured=name == EXECUTE)
+            return problem_answer(error, structured=name in {EXECUTE, WAIT})
 
     async def instructions(self) -> str:
         """The handshake's text; lists all servers' tools first, so it may take as long as the slowest server."""
@@ -185,12 +197,25 @@ class CodeTools:
         if request.preview and caller.state is None:
             return await self._previews.answer(request.code)
         key = digest_json(dict(arguments))
-        outcome = await self._calls.outcome(EXECUTE, key, lambda call: self._work(request, call, caller), caller)
-        return outcome if isinstance(outcome, InputNeeded) else execution_answer(outcome, request.session)
+        reached = await self._calls.begun(
+            EXECUTE, key, lambda call: self._work(request, call, caller), caller, request.patience_s
+        )
+        return _answer(reached, request.session)
+
+    async def _wait(self, request: WaitRequest, caller: Caller) -> Answer | InputNeeded:
+        try:
+            reached = await self._calls.wait(WAIT, request, caller)
+        except ExecutionLostError as lost:
+            return lost_answer(request.execution_id, lost)
+        if isinstance(reached, dict):
+            return kept_answer(reached)
+        return _answer(reached, self._calls.session_of(request.execution_id))
 
     async def _work(self, request: ExecuteRequest, call: ParkedCall, caller: Caller) -> Envelope:
+        call.session = request.session
         code = replace(
             request.code,
+            run_id=call.call_id,
             observer=call.hear,
             begun=call.run_ids.append,
             progress=None if caller.listener is None else call.hear_progress,
@@ -198,7 +223,7 @@ class CodeTools:
         )
         self._know_tools()
         self.disclosure.ran()
-        with self._bindings.binding(call, caller.asker(call)):
+        with self._bindings.binding(call, None if caller.asker(call) is None else WaitingClient(call)):
             envelope = await self._sessions.execute(code, self._caller_grant, request.session)
         self.resources.know(envelope, request.session)
         return envelope
@@ -227,3 +252,9 @@ class CodeTools:
             return ""
         self._definitions_shown = True
         return await asyncio.to_thread(definitions_if_few, catalog, lambda tool: catalog.definition(*tool.key))
+
+
+def _answer(reached: Envelope | InputNeeded | Running, session: str | None) -> Answer | InputNeeded:
+    if isinstance(reached, InputNeeded):
+        return reached
+    return running_answer(reached, WAIT) if isinstance(reached, Running) else execution_answer(reached, session)

@@ -160,6 +160,7 @@ def _execute(connection: Connection, statement: str) -> object:
 
 def _use_log(connection: Connection) -> None:
     """Switch to write-ahead logging. It does not wait for another process that switches, too. Raises DatabaseError."""
+    mode: object = None
     for attempt in range(_OPEN_ATTEMPT_COUNT):
         try:
             mode = _execute(connection, "PRAGMA journal_mode=WAL")
@@ -168,8 +169,6 @@ def _use_log(connection: Connection) -> None:
             if attempt == _OPEN_ATTEMPT_COUNT - 1:
                 raise
             time.sleep(0.02)
-    else:
-        mode = None
     if mode != ("wal",):
         raise DatabaseError(
             "the database is on a file system that cannot share memory between processes; choose another folder"

@@ -1,0 +1,150 @@
+"""What is left on disk of executions that outlive their requests: a mark while one runs, its outcome when it has ended.
+
+A mark is written before anybody is told the execution's id, so that after a restart the id is not simply unknown: it
+names the principal and the process. Outcomes are `engine.outcomes`. Code is never run again from either.
+
+SECURITY: an id is looked up for one principal; another's is found as little as one that never was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.core.phrases import on_one_line
+from moonpool.engine.outcomes import AGE_S_MAX
+from moonpool.store.private_files import private_folder, read_own_file, replace_private_file
+from moonpool.store.process_marks import is_gone, own_mark
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from moonpool.core.envelope import Envelope
+    from moonpool.core.json import JsonObject
+    from moonpool.engine.outcomes import OutcomeStore
+
+MARK_COUNT_MAX: Final = 2_000
+_MARK_BYTES_MAX: Final = 4_096
+_ID: Final = re.compile(r"run_[0-9a-f]{32}")
+_SHOWN_CHARS: Final = 60
+_log = logging.getLogger(__name__)
+
+
+class ExecutionUnknownError(MoonpoolError):
+    """There is no such execution of this principal, or its outcome is kept no more."""
+
+    code = "execution_unknown"
+    fault = Fault.CALLER
+
+    def __init__(self, execution_id: str) -> None:
+        shown = on_one_line(execution_id[:_SHOWN_CHARS])
+        super().__init__(
+            f"there is no execution {shown!r}: use the id of an answer whose state is running; outcomes are kept for a "
+            "week at most"
+        )
+
+
+class ExecutionLostError(MoonpoolError):
+    """The process that ran the execution has ended before it. Its code is not run again."""
+
+    code = "execution_lost"
+    fault = Fault.HOST
+
+    def __init__(self, execution_id: str) -> None:
+        super().__init__(
+            f"{execution_id} is lost: the server that ran it was stopped before it ended. It is not run again; calls "
+            "that it made stay made, so look at what it did before you run the code anew"
+        )
+
+
+class ExecutionMarks:
+    """One small file for each, in a private folder. Blocking: call from a worker thread."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder, self._process = folder, own_mark()
+
+    def write(self, execution_id: str, principal: str) -> None:
+        """Durable when it returns. Raises StoreFolderError, OSError."""
+        content = json.dumps({"principal": principal, "process": self._process}).encode()
+        replace_private_file(private_folder(self._folder) / f"{execution_id}.json", content, durable=True)
+        self._tidy()
+
+    def remove(self, execution_id: str) -> None:
+        """Raises OSError."""
+        (self._folder / f"{execution_id}.json").unlink(missing_ok=True)
+
+    def process_of(self, execution_id: str, principal: str) -> str | None:
+        """The mark of the process that ran this principal's execution; None if there is no such execution."""
+        if _ID.fullmatch(execution_id) is None:
+            return None
+        try:
+            found = json.loads(read_own_file(self._folder / f"{execution_id}.json", bytes_max=_MARK_BYTES_MAX))
+            return str(found["process"]) if found["principal"] == principal else None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
+            return None
+
+    def is_running(self, process: str) -> bool:
+        """Whether that process, which may be this one, still runs.
+
+        One that cannot be seen from here, such as that of the container before, does not: its executions are lost.
+        """
+        return process == self._process or is_gone(process) is False
+
+    def _tidy(self) -> None:
+        ages: list[tuple[float, Path]] = []
+        for path in self._folder.glob("run_*.json"):
+            with suppress(OSError):  # another process was faster
+                ages.append((path.stat().st_mtime, path))
+        newest = max(ages, default=(0.0, None))[0]
+        for place, (written, path) in enumerate(sorted(ages, reverse=True)):
+            if place >= MARK_COUNT_MAX or newest - written > AGE_S_MAX:
+                path.unlink(missing_ok=True)
+
+
+class KeptExecutions:
+    """Marks and outcomes of one tenant's executions."""
+
+    def __init__(self, marks: ExecutionMarks, outcomes: OutcomeStore) -> None:
+        self._marks, self._outcomes = marks, outcomes
+
+    async def mark(self, execution_id: str, principal: str) -> None:
+        """Remember that it runs. Without a disk it can still be waited for, until this process ends."""
+        try:
+            await asyncio.to_thread(self._marks.write, execution_id, principal)
+        except (OSError, MoonpoolError) as error:
+            _log.error("%s is not remembered across a restart: %s", execution_id, error)
+
+    async def keep(self, envelope: Envelope) -> None:
+        """Keep the outcome of one that nobody waited for, or may ask for again."""
+        try:
+            await asyncio.to_thread(self._outcomes.keep, envelope.run_id, envelope.to_json())
+        except (OSError, MoonpoolError) as error:
+            _log.error("the outcome of %s could not be kept: %s", envelope.run_id, error)
+
+    async def forget(self, execution_id: str) -> None:
+        """It came to no outcome, and whoever asked for that knows it."""
+        try:
+            await asyncio.to_thread(self._marks.remove, execution_id)
+        except OSError as error:
+            _log.warning("the mark of %s could not be removed: %s", execution_id, error)
+
+    async def find(self, execution_id: str, principal: str) -> JsonObject:
+        """The kept envelope of one that is no longer in memory. Raises ExecutionUnknownError, ExecutionLostError."""
+        found = await asyncio.to_thread(self._find, execution_id, principal)
+        if found is None:
+            raise ExecutionUnknownError(execution_id)
+        return found
+
+    def _find(self, execution_id: str, principal: str) -> JsonObject | None:
+        process = self._marks.process_of(execution_id, principal)
+        if process is None:
+            return None
+        outcome = self._outcomes.find(execution_id)
+        if outcome is None and not self._marks.is_running(process):
+            raise ExecutionLostError(execution_id)
+        return outcome
