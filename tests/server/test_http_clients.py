@@ -18,7 +18,7 @@ pytestmark = pytest.mark.anyio
 NAMES = ["search_tools", "get_tool_definition", "execute_code"]
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 async def service() -> AsyncGenerator[OpenService]:
     async with serving() as one:
         yield one

@@ -55,7 +55,9 @@ def version_problem(version: str | None, value: object) -> Response | None:
         )
     if is_modern(version):
         return None
-    supported = [*MODERN_PROTOCOL_VERSIONS, *reversed(HANDSHAKE_PROTOCOL_VERSIONS)]
+    supported = list(MODERN_PROTOCOL_VERSIONS)  # a client of that kind compares them with those of server/discover
+    if named_version(value) is None:
+        supported += reversed(HANDSHAKE_PROTOCOL_VERSIONS)
     return rpc_error(
         400,
         f"Unsupported protocol version; use one of {', '.join(supported)}",

@@ -1,0 +1,176 @@
+"""`moonpool serve` as a process: what it refuses to start, what it prints, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import subprocess
+import threading
+from typing import TYPE_CHECKING, Any, Self
+
+import httpx2
+import pytest
+
+from cli.console import moonpool
+from commands.process import SCRIPT, Command
+from installs import node_environment
+from server.other_clients import inspector_command, old_sdk_python
+from server.raw_client import environment
+from server.services import JSON_TYPE, execute, request
+from waiting import wait_until
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Serving:
+    """A process of `moonpool serve --no-auth --port 0`."""
+
+    def __init__(self, folder: Path, *more: str) -> None:
+        self.process = Command(
+            [SCRIPT, "serve", "--no-auth", "--port", "0", *more],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment(),
+            cwd=folder,
+            start_new_session=True,
+        )
+        self.said: list[str] = []
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
+        wait_until(lambda: self._address() or self.process.poll() is not None, within_s=60)
+        self.url = self._address()
+
+    def _read(self) -> None:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            self.said.append(line.decode())
+
+    def _address(self) -> str:
+        found = re.search(r"MCP at (http://127\.0\.0\.1:[1-9][0-9]*/mcp)\n", "".join(self.said))
+        return found[1] if found else ""
+
+    def post(self, message: Any, **headers: str) -> httpx2.Response:
+        return httpx2.post(self.url, json=message, headers={**JSON_TYPE, **headers}, timeout=60)
+
+    def stop(self) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(60)
+
+    def __enter__(self) -> Self:
+        if not self.url:
+            self.__exit__()
+            pytest.fail("".join(self.said))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.stop()
+        finally:
+            if self.process.poll() is None:
+                self.process.kill()
+            self._reader.join(10)
+            for stream in (self.process.stdout, self.process.stderr):
+                assert stream is not None
+                stream.close()
+
+
+@pytest.mark.req("B-078", "E-056")
+@pytest.mark.parametrize(
+    ("options", "code", "said"),
+    [
+        pytest.param(["--no-auth", "--host", "10.0.0.7"], "config_invalid", "leave --host out", id="open to all"),
+        pytest.param(["--no-auth", "--host", "::"], "config_invalid", "leave --host out", id="open to all, IPv6"),
+        pytest.param([], "config_invalid", "--no-auth, on a loopback address", id="nobody could use it"),
+        pytest.param(["--no-auth", "--host", "example.com"], "config_invalid", "write 127.0.0.1", id="a name"),
+        pytest.param(["--no-auth", "--profile", "cod"], "profile_unknown", "did you mean code?", id="no such profile"),
+        pytest.param(["--profile", "code"], "input_invalid", "--profile needs --no-auth", id="a profile alone"),
+        pytest.param(["--no-auth", "--data-dir", "/proc/x"], "config_invalid", "--data-dir /proc/x", id="no folder"),
+    ],
+)
+def test_what_is_not_started(tmp_path: Path, options: list[str], code: str, said: str) -> None:
+    ended = moonpool(tmp_path, "serve", "--port", "0", *options)
+
+    assert (ended.exit_code, ended.stdout) == (2, b"")
+    assert said in ended.stderr
+    assert ended.stderr.rstrip().endswith(f"[{code}]")
+
+
+@pytest.mark.slow
+@pytest.mark.req("H-057")
+def test_a_call_in_progress_ends_before_the_process_does(tmp_path: Path) -> None:
+    state = tmp_path / "organisations"
+    answers: list[httpx2.Response] = []
+    with Serving(tmp_path, "--data-dir", str(state)) as serving:
+        code = "import time\ntime.sleep(5)\nresult = 'whole'"
+        calling = threading.Thread(target=lambda: answers.append(serving.post(execute(code))))
+        calling.start()
+        wait_until(lambda: _in_progress(state), within_s=30)
+        exit_code = serving.stop()
+        calling.join(30)
+    assert json.loads(answers[0].json()["result"]["content"][0]["text"])["data"] == "whole"
+    assert exit_code == 0
+    assert (state / "private" / "audit.sqlite3").is_file()
+    assert not (state / "environments").exists()
+    with pytest.raises(httpx2.ConnectError):
+        serving.post(request("ping"))
+
+
+def _in_progress(state: Path) -> bool:
+    """Whether the start of an execution is on record."""
+    written = b"".join(path.read_bytes() for path in (state / "private").glob("audit.sqlite3*"))
+    return re.search(rb"run_[0-9a-f]{32}", written) is not None
+
+
+_OLD_SDK = """
+import asyncio, sys
+from mcp import ClientSession
+from mcp.client.sse import sse_client
+from mcp.client.streamable_http import streamablehttp_client
+
+async def use(read, write):
+    async with ClientSession(read, write) as session:
+        await session.initialize()
+        names = [tool.name for tool in (await session.list_tools()).tools]
+        done = await session.call_tool("execute_code", {"code": "result = 6 * 7"})
+        print(",".join(names), done.structuredContent["data"])
+
+async def main(url):
+    async with streamablehttp_client(url) as (read, write, _):
+        await use(read, write)
+    async with sse_client(url.removesuffix("/mcp") + "/sse") as (read, write):
+        await use(read, write)
+
+asyncio.run(main(sys.argv[1]))
+"""
+
+
+@pytest.mark.slow
+def test_the_older_sdk_and_the_inspector_work(tmp_path: Path) -> None:
+    with Serving(tmp_path) as serving:
+        old = subprocess.run(
+            [old_sdk_python(), "-c", _OLD_SDK, serving.url],
+            capture_output=True,
+            encoding="utf-8",
+            timeout=120,
+            check=False,
+        )
+        assert old.stdout.splitlines() == ["search_tools,get_tool_definition,execute_code 42"] * 2, old.stderr
+        sse = serving.url.removesuffix("/mcp") + "/sse"
+        for url, transport in ((serving.url, "http"), (sse, "sse")):
+            listed = _inspect(url, transport, "tools/list")
+            assert [tool["name"] for tool in listed["tools"]][-1] == "execute_code"
+            call = ("tools/call", "--tool-name", "execute_code", "--tool-arg", "code=result = 6 * 7")
+            assert _inspect(url, transport, *call)["structuredContent"] == {"ok": True, "data": 42}
+
+
+def _inspect(url: str, transport: str, method: str, *more: str) -> Any:
+    command = [*inspector_command(), url, "--transport", transport, "--method", method, *more]
+    done = subprocess.run(
+        command, capture_output=True, encoding="utf-8", timeout=120, check=False, env=node_environment(), cwd="/"
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
