@@ -24,6 +24,7 @@ import pytest
 
 from bench.sampling import Case, median, percentile, take_turns
 from moonpool.core.audit import record_bytes
+from moonpool.store.database.addresses import PostgresAddress
 from moonpool.store.journal import open_journal
 from moonpool.store.postgres_chain import create_schema
 from moonpool.store.postgres_connections import open_connections
@@ -58,7 +59,7 @@ async def measure(rounds: int, per_round: int) -> Measured:
 async def _journals(url: str, folder: Path) -> AsyncGenerator[dict[str, Journal]]:
     async with (
         open_journal(folder / "private" / "audit.sqlite3") as file,
-        open_connections(url, name="the benchmark's database") as connections,
+        open_connections(PostgresAddress(url, shown="the benchmark's database")) as connections,
     ):
         await create_schema(connections)
         async with open_postgres_journal(connections, "default") as postgres:

@@ -22,9 +22,9 @@ HERE: Final = Path(__file__).parent
 LISTED: Final = tomllib.loads((HERE / "requirements.toml").read_text(encoding="utf-8"))
 ROWS: Final[dict[str, dict[str, str]]] = LISTED["rows"]
 UNLISTED: Final[dict[str, int]] = LISTED["unlisted"]
-GROUPS: Final = {"A": 92, "C": 75, "D": 63, "E": 56, "F": 24, "G": 54, "H": 96, "I": 105, "L": 39, "P": 37}
-PART: Final[list[str]] = []
-SETTLED: Final = [f"X-{number:02}" for number in (3, 4, 5, 6, 7, 9, 10, 11, 12, 14, 16, 25, 27, 28)]
+GROUPS: Final = {"A": 92, "B": 87, "C": 75, "D": 63, "E": 56, "F": 24, "G": 54, "H": 96, "I": 105, "L": 39, "P": 37}
+PART: Final = [f"K-{number:03}" for number in (1, 2, 3, 4, 5, 16)]
+SETTLED: Final = [f"X-{number:02}" for number in range(1, 30)]
 _FOREIGN: Final = {"goldens", "samples", "data"}
 
 

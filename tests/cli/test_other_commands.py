@@ -47,7 +47,14 @@ COMMANDS = (
 )
 
 
-@pytest.mark.req("G-039", "G-040")
+@pytest.mark.req("G-038", "G-039", "G-040")
+def test_no_command_talks_to_a_model(tmp_path: Path) -> None:
+    told = moonpool(tmp_path, "--help").stdout.decode()
+    offered = {line.split()[0] for line in told.splitlines() if line.startswith("  ") and line.strip()}
+    assert {"run", "mcp", "tools"} <= offered
+    assert offered.isdisjoint({"client", "chat", "ask", "query"})
+
+
 def test_help_names_every_command(tmp_path: Path) -> None:
     ended = moonpool(tmp_path, "--help")
     assert ended.exit_code == 0

@@ -48,7 +48,7 @@ def test_a_sandbox_has_no_network_or_one_of_listed_domains() -> None:
             Settings.load({"MOONPOOL_NETWORK": text})
 
 
-@pytest.mark.req("H-054", "H-073")
+@pytest.mark.req("H-054", "H-073", "X-24")
 def test_no_file_mounts_or_opens_the_docker_socket() -> None:
     found = [
         str(path)
@@ -60,7 +60,7 @@ def test_no_file_mounts_or_opens_the_docker_socket() -> None:
 
 
 @pytest.mark.anyio
-@pytest.mark.req("H-054", "H-073")
+@pytest.mark.req("H-054", "H-073", "X-24")
 async def test_a_sandbox_has_no_docker_socket_among_its_mounts_and_files() -> None:
     code = f"""
 import os

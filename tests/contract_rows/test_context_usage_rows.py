@@ -64,7 +64,7 @@ def test_both_figures_of_disclosure_are_counted_and_the_guide_is_in_the_docs() -
         assert said in page
 
 
-@pytest.mark.req("H-049")
+@pytest.mark.req("H-049", "X-15")
 def test_search_and_definition_are_host_utilities_with_two_details() -> None:
     catalog = Catalog(_manifest(5))
     bare = catalog.search("number", server="big", detail="name")[0].entry.to_json()

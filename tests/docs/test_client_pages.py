@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
 import subprocess
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,11 +18,9 @@ from docs.pages import read, section, snippets
 from server.raw_client import RawClient, environment
 from tables import every_row
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 CONNECT, TROUBLE = "docs/how-to/connect-a-client.md", "docs/how-to/troubleshooting.md"
 CLIENTS = ("Claude Desktop", "Claude Code", "Cursor", "VS Code", "Windsurf", "Zed")
+NAME = f"written-by-code-{os.getpid()}"
 PLACES = {"/path/to/moonpool/.venv/bin/moonpool": str(SCRIPT)}
 
 
@@ -34,21 +34,23 @@ def config(tmp_path: Path) -> Path:
 def tools_of(command: list[str], config: Path) -> Any:
     """What a client that starts `command`, as a page writes it, is offered; started in `/`, as some do."""
     here = {**PLACES, "/path/to/servers.json": str(config)}
-    with RawClient(command=[here.get(word, word) for word in command]) as client:
+    with RawClient(command=[here.get(word, word) for word in command], cwd="/") as client:
         client.handshake()
         found = client.tool("search_tools", queries=["echo"])["content"][0]["text"]
+        client.execute(f"open('{NAME}', 'w').write('x')")
         listed = [tool["name"] for tool in client.call("tools/list")["result"]["tools"]]
     assert "servers.echo" in found
+    assert not Path("/", NAME).exists()
     return listed
 
 
-@pytest.mark.req("G-001", "G-015")
+@pytest.mark.req("B-014", "G-001", "G-015")
 def test_the_entry_of_the_page_starts_a_server_with_tools(config: Path) -> None:
     (snippet,) = [one for one in snippets("client-config") if one.page == CONNECT]
     entry = json.loads(snippet.text)["mcpServers"]["moonpool"]
 
     assert tools_of([entry["command"], *entry["args"]], config) == [
-        "search_tools", "get_tool_definition", "execute_code",
+        "search_tools", "get_tool_definition", "execute_code", "wait",
     ]  # fmt: skip
 
 
@@ -58,7 +60,7 @@ def test_the_line_for_claude_code_names_a_command_that_works(config: Path) -> No
     add, _, command = line.partition(" -- ")
 
     assert shlex.split(add) == ["claude", "mcp", "add", "moonpool"]
-    assert len(tools_of(shlex.split(command), config)) == 3
+    assert len(tools_of(shlex.split(command), config)) == 4
 
 
 @pytest.mark.req("G-003", "G-005", "G-011")

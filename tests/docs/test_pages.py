@@ -118,6 +118,13 @@ def test_warm_pool_and_replay_have_a_section() -> None:
     assert "replay" in text
 
 
+@pytest.mark.req("B-087")
+def test_it_is_recorded_why_asyncio_and_not_anyio() -> None:
+    record = read("docs/decisions/0002-asyncio.md")
+    assert "asyncio is the loop" in record
+    assert "trio" in record
+
+
 @pytest.mark.parametrize("snippet", snippets("config", "client-config"), ids=lambda snippet: snippet.page)
 def test_configurations_are_accepted(snippet: Snippet) -> None:
     config = parse_config(snippet.text.encode(), source=snippet.page, environ={"ISSUES_TOKEN": "token-for-a-test"})

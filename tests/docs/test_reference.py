@@ -126,6 +126,7 @@ def test_every_type_that_the_host_makes_has_a_row() -> None:
     assert made <= {row[0] for row in rows(own)}
 
 
+@pytest.mark.req("B-086")
 def test_every_wire_message_has_a_row_with_its_members() -> None:
     to_guest, _, to_host = section(read("docs/reference/wire.md"), "Messages").partition("To the host:")
     names: set[str] = set()

@@ -44,7 +44,7 @@ def detect_anomalies(rows): return [row for row in rows if row["amount"] > 100]
 """
 
 
-@pytest.mark.req("H-030", "H-045", "H-094", "H-095", "H-007", "H-012")
+@pytest.mark.req("H-030", "H-045", "H-094", "H-095", "H-007", "H-012", "X-26")
 async def test_the_guides_python_sample_runs_unchanged() -> None:
     async with open_app({"sheets": fixture_server("sheets.py", "sheets")}) as app:
         with anyio.fail_after(30):
@@ -54,7 +54,7 @@ async def test_the_guides_python_sample_runs_unchanged() -> None:
     assert envelope.extras["stderr"] == "Processing 3 rows…\n"
 
 
-@pytest.mark.req("H-007", "H-012", "H-028")
+@pytest.mark.req("H-007", "H-012", "H-028", "X-26")
 async def test_the_guides_wrapper_stub_runs_unchanged() -> None:
     code = """
 from typing import Any, TypedDict

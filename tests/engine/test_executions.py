@@ -15,7 +15,13 @@ from moonpool.core.envelope import Envelope
 from moonpool.core.errors import InputError
 from moonpool.engine import executions, kept_executions
 from moonpool.engine.executions import Bounds, Executions, ExecutionsBusyError
-from moonpool.engine.kept_executions import ExecutionLostError, ExecutionMarks, ExecutionUnknownError, KeptExecutions
+from moonpool.engine.kept_executions import (
+    ExecutionLostError,
+    ExecutionMarks,
+    ExecutionUnknownError,
+    KeptExecutions,
+    Mark,
+)
 from moonpool.engine.outcomes import OutcomeStore
 from moonpool.engine.output_window import OutputWindow
 from moonpool.engine.pending_calls import ExecutionCancelledError, ParkedCall, Patience, Pause
@@ -248,11 +254,37 @@ async def test_what_this_process_ends_when_it_stops_is_lost_too(tmp_path: Path) 
         await World(tmp_path).executions.of("key:a").recall(call.call_id)
 
 
+async def test_what_has_ended_is_not_lost_when_its_outcome_is_kept_no_more(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    call = await world.left()
+    world.go.set()
+    with anyio.fail_after(30):
+        await call.finished()
+        await world.executions.close()
+    await asyncio.to_thread((tmp_path / "outcomes" / f"{call.call_id}.json").unlink)
+    with pytest.raises(ExecutionUnknownError):
+        await World(tmp_path).executions.of("key:a").recall(call.call_id)
+
+
+async def test_a_request_that_is_cancelled_before_its_answer_ends_the_execution(tmp_path: Path) -> None:
+    world = World(tmp_path)
+    view = world.executions.of("key:a")
+    call = view.start("k", world.work)
+    assert await call.outcome(AT_ONCE) is Pause.RUNNING
+    with anyio.fail_after(30):
+        remembering = asyncio.ensure_future(view.remember(call))
+        await asyncio.sleep(0)
+        remembering.cancel()
+        await asyncio.wait({remembering})
+        assert call.over
+        await world.executions.close()
+
+
 @pytest.mark.parametrize("content", [b"", b"[]", b'{"principal": "key:a"}', b"\xff", b"{" * 5000, b"[" * 4000])
 def test_a_mark_that_is_damaged_is_no_mark(tmp_path: Path, content: bytes) -> None:
     execution_id = f"run_{'b' * 32}"
     (tmp_path / f"{execution_id}.json").write_bytes(content)
-    assert ExecutionMarks(tmp_path).process_of(execution_id, "key:a") is None
+    assert ExecutionMarks(tmp_path).find(execution_id, "key:a") is None
 
 
 def test_marks_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -261,7 +293,7 @@ def test_marks_do_not_pile_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     for number in range(6):
         marks.write(f"run_{number:032}", "key:a")
     assert len(list(tmp_path.glob("*"))) == 3
-    assert marks.process_of(f"run_{5:032}", "key:a") is not None
+    assert marks.find(f"run_{5:032}", "key:a") == Mark(lost=False)
 
 
 async def test_a_disk_without_room_leaves_the_execution_as_it_is(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ async def test_modules_and_scripts_run(kernel: NodeProbe, code: str, expected: o
     assert (run.result if run.done.has_result else None) == expected
 
 
-@pytest.mark.req("H-008", "H-012", "H-089", "H-092", "H-093")
+@pytest.mark.req("H-008", "H-012", "H-089", "H-092", "H-093", "X-26")
 async def test_the_sample_of_the_guide_runs_unchanged(kernel_with_tools: NodeProbe) -> None:
     await kernel_with_tools.run("globalThis.summarize = (text) => text.toUpperCase()")
     run = await kernel_with_tools.run(GUIDE_SAMPLE, final=True)

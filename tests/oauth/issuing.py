@@ -50,6 +50,7 @@ class Issuer:
         self.revokes_with = 200
         self.more_issuers: list[str] = []
         self.paths: list[str] = []  # of everything that was asked for, in order
+        self.revisions: list[tuple[str, str]] = []  # path and revision of the same
         self.said: list[bytes] = []  # address and body of every request to the server
         self.publishes = True
         self.issuer = ""  # another authorization server, which the server's metadata names
@@ -81,6 +82,7 @@ class Issuer:
 
         async def noted(scope: Scope, receive: Receive, send: Send) -> None:
             self.paths.append(scope["path"])
+            self.revisions.append((scope["path"], dict(scope["headers"]).get(b"mcp-protocol-version", b"").decode()))
             await routed(scope, receive, send)
 
         return noted

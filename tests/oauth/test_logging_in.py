@@ -16,6 +16,7 @@ from urllib.parse import parse_qs, quote, urlsplit
 import anyio
 import httpx2
 import pytest
+from mcp_types.version import LATEST_HANDSHAKE_VERSION
 
 from moonpool.configuration.oauth_settings import OAuthSettings
 from moonpool.configuration.servers import McpConfig, parse_config
@@ -111,6 +112,14 @@ async def test_the_authorization_server_of_another_origin_is_found_by_the_server
             assert (await call(srv))["content"][0]["text"] == "done"
     assert {path for path in issuer.paths if path != "/mcp"} == {"/.well-known/oauth-protected-resource/mcp"}
     assert {"/as/register", "/as/authorize", "/as/token"} <= set(elsewhere.paths)
+
+
+@pytest.mark.req("B-075")
+async def test_metadata_is_asked_for_with_the_revision(issuer: Issuer) -> None:
+    await Side(issuer).log_in()
+    asked = [(path, revision) for path, revision in issuer.revisions if "/.well-known/" in path]
+    assert {path.split("/")[2] for path, _ in asked} == {"oauth-protected-resource", "oauth-authorization-server"}
+    assert {revision for _, revision in asked} == {LATEST_HANDSHAKE_VERSION}
 
 
 @pytest.mark.req("E-026", "E-027", "E-028")
@@ -348,7 +357,7 @@ async def test_a_login_meanwhile_is_used_by_the_running_process(issuer: Issuer) 
 
 
 @pytest.mark.req("H-062", "L-030")
-async def test_more_scope_is_asked_of_a_person_once(issuer: Issuer) -> None:
+async def test_more_scope_is_asked_of_a_person_once(issuer: Issuer, caplog: pytest.LogCaptureFixture) -> None:
     person = Person()
     side = Side(issuer, person=person)
     async with side.upstream() as srv:
@@ -356,6 +365,7 @@ async def test_more_scope_is_asked_of_a_person_once(issuer: Issuer) -> None:
         await asyncio.gather(*(call(srv, "admin") for _ in range(4)))
     scopes = [set(parse_qs(urlsplit(address).query)["scope"][0].split()) for address in person.visits]
     assert scopes == [{"tools", "offline_access"}, {"tools", "offline_access", "admin"}]
+    assert caplog.messages.count("server 'srv' asks for a login with more scopes: admin") == 1
 
 
 async def test_without_a_person_more_scope_is_named(issuer: Issuer) -> None:

@@ -28,7 +28,13 @@ class RawClient:
     """One server process. Use as a context manager; leaving it closes stdin and waits for the end."""
 
     def __init__(
-        self, config: Path | str = "-", *, approve: str = "deny", command: Sequence[str] | None = None, **environ: str
+        self,
+        config: Path | str = "-",
+        *,
+        approve: str = "deny",
+        command: Sequence[str] | None = None,
+        cwd: str | None = None,
+        **environ: str,
     ) -> None:
         """`command` instead of `serve.py` and its arguments."""
         self.stderr = tempfile.TemporaryFile()  # noqa: SIM115  closed in __exit__
@@ -39,6 +45,7 @@ class RawClient:
             stdout=subprocess.PIPE,
             stderr=self.stderr,
             env=environment(**environ),
+            cwd=cwd,
             start_new_session=True,
         )
         self.heard: list[Json] = []  # messages that nobody asked for while waiting for an answer

@@ -38,7 +38,9 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return config
 
 
-@pytest.mark.req("A-012", "A-014", "A-015", "A-016", "A-024", "A-035", "A-041", "B-008", "B-009", "C-001", "A-092")
+@pytest.mark.req(
+    "A-012", "A-014", "A-015", "A-016", "A-024", "A-035", "A-041", "B-008", "B-009", "C-001", "A-092", "X-17"
+)
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_transcript_is_as_recorded(servers: Path, version: str) -> None:
     spoken = play(version, servers)

@@ -82,7 +82,7 @@ def test_code_alone_costs_less_than_the_catalog_as_tools() -> None:
     assert len(instructions((), ["x" * 60] * 100, how=offer_of("code", "base").how)) <= CHARS_MAX
 
 
-@pytest.mark.req("H-051")
+@pytest.mark.req("H-051", "X-15")
 def test_the_catalog_is_offered_as_tools_unless_the_setting_says_otherwise() -> None:
     usual, code = Settings().catalog, Settings.load({"MOONPOOL_CATALOG": "code"}).catalog
     assert offer_of(usual, "base").names == ["search_tools", "get_tool_definition", "execute_code", "wait"]

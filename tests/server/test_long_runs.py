@@ -23,7 +23,7 @@ from moonpool.server.mcp.connection_calls import Caller
 from moonpool.server.mcp.tools import CodeTools
 from moonpool.store.paths import approvals_path, outcomes_dir
 from moonpool.store.process_marks import is_gone
-from server.modern_client import ModernClient, answers_to
+from server.modern_client import YES, ModernClient, answers_to
 from server.raw_client import SERVE, RawClient, environment
 from waiting import until, wait_until
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from moonpool.bootstrap import Tenant
 
+ASKING = "print((await e.echo(word='hello')).data['word'])"
 ENDLESS = "print('begun', flush=True)\nimport time\nwhile True: time.sleep(1)"
 
 
@@ -88,6 +89,11 @@ async def test_code_past_patience_goes_on_and_wait_gives_its_outcome_to_everybod
         again = await model.call("wait", id=execution, patience_s=0, offset=0)
         rest = await model.call("wait", execution=execution, patience_s=0)
         beyond = await model.call("wait", id=execution, offset=10_000)
+        from_one = asyncio.ensure_future(model.call("wait", id=execution, patience_s=0.2, offset=3))
+        await anyio.wait_all_tasks_blocked()
+        await model.call("wait", id=execution, patience_s=0, offset=0)  # moves where the next answer begins
+        with anyio.fail_after(60):
+            given = await from_one
         with anyio.fail_after(60):
             waits = [asyncio.ensure_future(model.call("wait", id=execution)) for _ in range(20)]
             (tmp_path / "go").touch()
@@ -95,6 +101,7 @@ async def test_code_past_patience_goes_on_and_wait_gives_its_outcome_to_everybod
         after = await model.call("wait", id=execution, patience_s=0)
 
     assert first == again
+    assert given["output"] == "begun\n"
     assert (first["output"], first["next_offset"]) == ("ä begun\n", 9)
     assert (inside["output"], inside["next_offset"]) == ("\N{REPLACEMENT CHARACTER} begun\n", 9)
     assert (rest["output"], rest["next_offset"]) == ("", 9)
@@ -294,6 +301,7 @@ def test_a_restart_makes_it_lost_and_keeps_what_had_ended(config: Path, tmp_path
     assert kept["_meta"]["moonpool/envelope"]["run_id"] == ended
 
 
+@pytest.mark.slow
 def test_on_stdio_it_ends_with_its_client(config: Path, tmp_path: Path) -> None:
     word = f"{id(object())}.25"
     with RawClient(config, EOF_GRACE_S="0.2") as client:
@@ -307,46 +315,34 @@ def test_on_stdio_it_ends_with_its_client(config: Path, tmp_path: Path) -> None:
         assert client.tool("wait", id=running["execution"])["structuredContent"]["state"] == "lost"
 
 
-def test_progress_arrives_while_a_request_waits(config: Path, tmp_path: Path) -> None:
-    with RawClient(config) as client:
-        client.handshake()
-        execution = client.execute(gated(tmp_path / "go"), patience_s=0)["execution"]
+def test_progress_and_questions_reach_the_client_that_waits(config: Path, tmp_path: Path) -> None:
+    with RawClient(config, approve="ask") as client:
+        client.handshake(elicitation={})
+        execution = client.execute(gated(tmp_path / "go", ASKING), patience_s=0)["execution"]
         params = {"name": "wait", "arguments": {"id": execution}, "_meta": {"progressToken": "t"}}
         request = client.request("tools/call", params)
-        assert client.call("ping")["result"] == {}
+        assert client.call("ping")["result"] == {}  # so it waits
         (tmp_path / "go").touch()
+        heard: list[Any] = []
+        while not heard or heard[-1].get("method") != "elicitation/create":
+            heard.append(client.receive())
+        client.send({"jsonrpc": "2.0", "id": heard[-1]["id"], "result": YES})
         outcome = client.answer(request)["result"]["structuredContent"]
-        told = [one["params"] for one in client.heard if one.get("method") == "notifications/progress"]
+        told = [one["params"] for one in (*heard, *client.heard) if one["method"] == "notifications/progress"]
 
-    assert outcome["data"] == 42
+    assert "echo.echo" in heard[-1]["params"]["message"]
+    assert outcome["stdout"] == "ä begun\nhello\nended\n"
     assert {one["progressToken"] for one in told} == {"t"}
     assert "".join(one["message"] for one in told).endswith("ended\n")
 
 
-def test_the_client_that_waits_is_asked(config: Path, tmp_path: Path) -> None:
-    with RawClient(config, approve="ask") as client:
-        client.handshake(elicitation={})
-        code = gated(tmp_path / "go", "print((await e.echo(word='hello')).data['word'])")
-        execution = client.execute(code, patience_s=0)["execution"]
-        request = client.request("tools/call", {"name": "wait", "arguments": {"id": execution}})
-        (tmp_path / "go").touch()
-        while (question := client.receive()).get("method") != "elicitation/create":
-            pass
-        client.send(
-            {"jsonrpc": "2.0", "id": question["id"], "result": {"action": "accept", "content": {"allow": True}}}
-        )
-        outcome = client.answer(request)["result"]["structuredContent"]
-
-    assert "echo.echo" in question["params"]["message"]
-    assert outcome["stdout"] == "ä begun\nhello\nended\n"
-
-
+@pytest.mark.slow
 def test_a_question_while_nobody_waits_goes_to_the_queue_and_wait_says_so(config: Path, tmp_path: Path) -> None:
     store = ApprovalStore(approvals_path(DATA), is_gone=is_gone)
     queue = Approvals(store, lambda _: None)
     with RawClient(config, approve="ask", MOONPOOL_APPROVAL_WAIT_S="0.1") as client:
         client.handshake(elicitation={})
-        code = gated(tmp_path / "go", "print((await e.echo(word='hello')).data['word'])")
+        code = gated(tmp_path / "go", ASKING)
         execution = client.execute(code, patience_s=0)["execution"]
         (tmp_path / "go").touch()
         wait_until(queue.requests, within_s=60)
@@ -369,7 +365,7 @@ def test_a_question_while_nobody_waits_goes_to_the_queue_and_wait_says_so(config
 def test_a_modern_client_is_asked_by_the_answer_of_wait(config: Path, tmp_path: Path) -> None:
     with RawClient(config, approve="ask") as wire:
         client = ModernClient(wire)
-        code = gated(tmp_path / "go", "print((await e.echo(word='hello')).data['word'])")
+        code = gated(tmp_path / "go", ASKING)
         execution = client.finish(code, patience_s=0)["execution"]
         (tmp_path / "go").touch()
         asked = client.wait(execution)
@@ -383,8 +379,9 @@ def test_a_modern_client_is_asked_by_the_answer_of_wait(config: Path, tmp_path: 
     assert refused["data"] == {"reason": "request_state_refused"}
 
 
+@pytest.mark.slow
 @pytest.mark.anyio
-@pytest.mark.parametrize("mode", ["auto", pytest.param("legacy", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
 async def test_the_sdks_client_takes_a_long_run(config: Path, tmp_path: Path, mode: str) -> None:
     import sys
 

@@ -71,7 +71,7 @@ def test_everything_said_has_the_shape_of_the_published_schema(version: str) -> 
     assert asked - 4 <= judged <= asked + 2  # the rest are errors
 
 
-@pytest.mark.req("A-032", "A-036")
+@pytest.mark.req("A-032", "A-036", "X-17")
 @pytest.mark.parametrize("version", ["1.0.0", "draft", ""])
 def test_an_unknown_revision_is_answered_with_the_latest(version: str) -> None:
     with RawClient() as client:
@@ -93,7 +93,7 @@ def test_what_no_revision_knows_is_ignored_at_every_level() -> None:
         client.send({"jsonrpc": "2.0", "id": "odd", "method": "ping", "params": odd, **odd})
         pinged = client.receive()
 
-    assert len(listed["result"]["tools"]) == 3
+    assert len(listed["result"]["tools"]) == 4
     assert called["result"]["structuredContent"] == {"ok": True, "data": 1}
     assert pinged == {"jsonrpc": "2.0", "id": "odd", "result": {}}
 
@@ -224,3 +224,19 @@ def test_a_prompt_has_the_shape_of_the_published_schema(client: RawClient) -> No
     methods.validate_server_result("prompts/get", LATEST, prompt)
     assert [message["role"] for message in prompt["messages"]] == ["user"]
     assert {message["content"]["type"] for message in prompt["messages"]} == {"text"}
+
+
+@pytest.mark.req("X-29")
+def test_a_missing_resource_has_the_code_of_the_revision(client: RawClient) -> None:
+    missing = {"uri": "moonpool://s/missing"}
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "modern", "version": "1"},
+    }
+    with RawClient() as modern:
+        newer = modern.call("resources/read", {**missing, "_meta": meta})["error"]
+    older = client.call("resources/read", missing)["error"]
+
+    assert (older["code"], older["data"]["uri"]) == (-32002, missing["uri"])
+    assert (newer["code"], newer["data"]["uri"]) == (-32602, missing["uri"])

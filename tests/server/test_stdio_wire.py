@@ -442,7 +442,7 @@ def test_the_end_leaves_no_process(config: Path, how: str) -> None:
         assert not wait_gone(processes, PATIENCE_S)
 
 
-@pytest.mark.req("A-053")
+@pytest.mark.req("A-053", "B-001")
 def test_what_was_asked_before_the_end_of_input_is_answered(config: Path) -> None:
     with RawClient(config) as client:
         client.handshake()

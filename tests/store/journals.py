@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from anyio.to_thread import run_sync
 
+from moonpool.store.database.addresses import PostgresAddress
 from moonpool.store.fake import MemoryJournal
 from moonpool.store.journal import open_journal
 from moonpool.store.journal_reading import FileJournalReader
@@ -25,7 +26,9 @@ if TYPE_CHECKING:
     from moonpool.store.postgres_journal import PostgresJournal
     from postgres import PostgresServer
 
-DATABASE = "the tests' database"
+
+def address_of(url: str) -> PostgresAddress:
+    return PostgresAddress(url, shown="the tests' database")
 
 
 class Opened:
@@ -54,14 +57,14 @@ class MemoryOpened:
 
 
 def reader_of(url: str, tenant_id: str = "default") -> PostgresJournalReader:
-    return PostgresJournalReader(url, tenant_id, name=DATABASE)
+    return PostgresJournalReader(address_of(url), tenant_id)
 
 
 @asynccontextmanager
 async def journal_database(server: PostgresServer) -> AsyncGenerator[str]:
     """The URL of a database with the journal's tables."""
     async with server.empty_database() as url:
-        async with open_connections(url, name=DATABASE) as connections:
+        async with open_connections(address_of(url)) as connections:
             await create_schema(connections)
         yield url
 
@@ -72,7 +75,7 @@ async def postgres_journal(
 ) -> AsyncGenerator[PostgresJournal]:
     """One of a process of its own, as far as the database can tell. The tables are there: see `journal_database`."""
     async with (
-        open_connections(url, name=DATABASE) as connections,
+        open_connections(address_of(url)) as connections,
         open_postgres_journal(
             connections, tenant_id, patience_s=patience_s, queue_count_max=queue_count_max
         ) as journal,

@@ -24,7 +24,7 @@ from moonpool.store.postgres_journal import open_postgres_journal
 from postgres import new_server
 from store.audit_records import intent, outcome, start
 from store.cutting_proxy import cutting
-from store.journals import DATABASE, journal_database, postgres_journal, reader_of
+from store.journals import address_of, journal_database, postgres_journal, reader_of
 from waiting import until
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ async def test_what_two_processes_deliver_from_an_outbox_stands_once(url: str) -
 
 async def test_each_tenant_has_a_chain_of_its_own(url: str) -> None:
     async with AsyncExitStack() as stack:
-        connections = await stack.enter_async_context(open_connections(url, name=DATABASE, count_max=2))
+        connections = await stack.enter_async_context(open_connections(address_of(url), count_max=2))
         tenants = {name: open_postgres_journal(connections, name) for name in ("a", "b", "c", "o'; --")}
         journals = {name: await stack.enter_async_context(opened) for name, opened in tenants.items()}
         with anyio.fail_after(60):
@@ -328,7 +328,7 @@ async def test_a_foreign_trigger_that_swallows_records_is_noticed(url: str) -> N
 
 async def test_a_server_that_does_not_sync_is_refused() -> None:
     with new_server(fsync="off") as server:
-        async with open_connections(server.url(), name=DATABASE) as connections:
+        async with open_connections(address_of(server.url())) as connections:
             await create_schema(connections)
             with pytest.raises(JournalError, match="fsync=off"):
                 await open_postgres_journal(connections, "default").__aenter__()
@@ -339,7 +339,7 @@ async def test_a_server_that_does_not_sync_is_refused() -> None:
     [
         pytest.param(lambda url: url.replace("/test_", "/none_"), "there is no such database", id="database"),
         pytest.param(lambda url: url.replace("moonpool@", "nobody@"), "refuses the user", id="user"),
-        pytest.param(lambda _: "postgresql://u:hidden@h:hidden/x", "URL of its database cannot be read", id="URL"),
+        pytest.param(lambda _: "postgresql://u:hidden@h:hidden/x", "the URL cannot be read", id="URL"),
         pytest.param(lambda _: "postgresql://u:hidden@127.0.0.1:1/x", "cannot be reached", id="nobody listens"),
     ],
 )
@@ -360,9 +360,36 @@ async def test_without_its_tables_the_journal_says_what_is_missing(database: str
             pass
 
 
+async def test_tables_of_another_version_are_refused(url: str) -> None:
+    await execute(url, "COMMENT ON TABLE audit_record IS '2'")
+    with pytest.raises(JournalError, match="another version of Moonpool"):
+        async with postgres_journal(url):
+            pass
+
+
+async def test_a_user_who_may_not_create_tables_finds_them(url: str) -> None:
+    role = url.rpartition("/test_")[2].partition("?")[0]
+    await execute(
+        url,
+        f"CREATE ROLE writer_{role} LOGIN",
+        f"GRANT USAGE ON SCHEMA public TO writer_{role}",
+        f"GRANT SELECT, INSERT ON audit_record TO writer_{role}",
+        f"GRANT SELECT, INSERT, UPDATE ON audit_head TO writer_{role}",
+    )
+    other = url.replace("moonpool@", f"writer_{role}@")
+    try:
+        async with open_connections(address_of(other)) as connections:
+            await create_schema(connections)
+        async with postgres_journal(other) as journal:
+            await journal.record(intent())
+        assert await calls_on_record(url) == [("r", 1)]
+    finally:
+        await execute(url, f"DROP OWNED BY writer_{role}", f"DROP ROLE writer_{role}")
+
+
 async def test_several_processes_may_create_the_tables_at_once(database: str) -> None:
     async def create() -> None:
-        async with open_connections(database, name=DATABASE) as connections:
+        async with open_connections(address_of(database)) as connections:
             await create_schema(connections)
 
     with anyio.fail_after(60):

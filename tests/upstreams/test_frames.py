@@ -19,6 +19,7 @@ def request(params: object) -> JSONRPCRequest:
     return JSONRPCRequest.model_construct(jsonrpc="2.0", id=1, method="tools/call", params=params)
 
 
+@pytest.mark.req("B-003")
 @given(st.dictionaries(st.text(), VALUES))
 def test_params_leave_exactly_as_given(params: dict[str, object]) -> None:
     line = encode_frame(request(params))
@@ -50,7 +51,7 @@ def test_junk_never_raises(junk: bytes) -> None:
     assert isinstance(decode_frame(junk), list)
 
 
-@pytest.mark.req("A-012")
+@pytest.mark.req("A-012", "B-008")
 def test_a_batch_is_taken_apart() -> None:
     batch = [{"jsonrpc": "2.0", "id": 1, "result": {}}, 7, {"jsonrpc": "2.0", "method": "notifications/x"}]
     kinds = [type(message) for message in decode_frame(json.dumps(batch).encode())]

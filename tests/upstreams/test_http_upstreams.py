@@ -22,7 +22,7 @@ async def failure(srv: Upstream, name: str = "echo", timeout_s: float = 20) -> U
     return caught.value
 
 
-@pytest.mark.req("X-12", "I-019")
+@pytest.mark.req("X-12", "I-019", "B-027", "B-082")
 @pytest.mark.parametrize("path", ["/mcp", "/stateful", "/sse", "/only-sse"])
 async def test_a_url_without_a_type_finds_its_transport(path: str, echo_http: HttpServer) -> None:
     with anyio.fail_after(30):
@@ -41,7 +41,7 @@ async def test_an_explicit_type_is_not_second_guessed(path: str, kind: str, echo
     assert "check the URL" in str(error)
 
 
-@pytest.mark.req("X-12")
+@pytest.mark.req("X-12", "B-083")
 @pytest.mark.parametrize("code", [401, 503])
 async def test_other_refusals_do_not_lead_to_the_other_transport(code: int, echo_http: HttpServer) -> None:
     with anyio.fail_after(30):
@@ -84,7 +84,7 @@ async def test_a_port_where_nobody_listens_is_unreachable(kind: str | None) -> N
     assert SECRET not in str(error)
 
 
-# B-027
+@pytest.mark.req("B-027")
 async def test_an_endpoint_of_another_origin_is_refused(echo_http: HttpServer) -> None:
     with anyio.fail_after(30):
         async with upstream({"url": echo_http.url("/hostile/sse")}) as srv:

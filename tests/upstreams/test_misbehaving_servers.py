@@ -84,7 +84,7 @@ async def test_a_server_that_does_not_come_up(entry: Any, code: str, retryable: 
     assert SECRET not in str(error)
 
 
-@pytest.mark.req("D-063")
+@pytest.mark.req("D-063", "B-012")
 @pytest.mark.parametrize("mode", ["banner", "unsolicited", "old", "deaf-to-probe"])
 async def test_an_odd_server_works_all_the_same(mode: str) -> None:
     with anyio.fail_after(30):
@@ -244,7 +244,7 @@ async def test_structured_content_alone_is_a_result() -> None:
 
 
 # B-010
-@pytest.mark.req("D-063")
+@pytest.mark.req("D-063", "B-010")
 async def test_a_line_above_the_cap_fails_its_call_only() -> None:
     with anyio.fail_after(60):
         async with upstream(raw("huge-line")) as srv:

@@ -101,7 +101,7 @@ async def test_a_child_inherits_the_safe_few_and_what_is_configured() -> None:
     assert not {"AWS_SECRET", "TERM"} & set(shown)
 
 
-# B-002
+@pytest.mark.req("B-002")
 async def test_arguments_pass_without_a_shell(tmp_path: Path) -> None:
     folder = tmp_path / "a folder; with $HOME"
     folder.mkdir()
@@ -231,6 +231,7 @@ async def test_lines_that_wait_in_the_pipe_outlive_the_server(busy_s: float) -> 
     assert lines[-1] == b"the last"
 
 
+@pytest.mark.req("B-007")
 async def test_stderr_keeps_its_last_lines_only() -> None:
     code = "import sys\nfor n in range(200000): sys.stderr.write(f'line {n}\\n')\nsys.stderr.write('the end')"
     with anyio.fail_after(30):

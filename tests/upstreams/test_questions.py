@@ -197,7 +197,7 @@ async def test_roots_are_the_configured_folders_that_exist(tmp_path: Path) -> No
     assert seen["result"] == {"roots": [{"uri": work.as_uri(), "name": "work"}]}
 
 
-@pytest.mark.req("D-026", "D-032")
+@pytest.mark.req("D-026", "D-032", "X-19")
 @pytest.mark.parametrize("root", ["https://h/x", "relative", "/", "/a/../..", "file://host/x", "file:///"])
 def test_a_root_that_is_no_folder_is_refused(root: str) -> None:
     with pytest.raises(ConfigError, match=r'"roots\[0\]"'):

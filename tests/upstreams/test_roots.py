@@ -86,7 +86,7 @@ async def test_a_newer_server_is_told_nothing(tmp_path: Path) -> None:
             assert (await data(srv, "told"))["told"] == []
 
 
-@pytest.mark.req("D-026", "D-028", "D-032")
+@pytest.mark.req("D-026", "D-028", "D-032", "X-19")
 @pytest.mark.parametrize("folder", ["/", "relative", "https://example.com/x", "/a/../b", "file://other/x"])
 def test_what_is_no_folder_of_this_machine_cannot_be_added(folder: str) -> None:
     fake: Any = FakeUpstream("srv", {})

@@ -101,7 +101,7 @@ async def test_a_change_reaches_who_subscribed_until_nobody_wants_it(
     assert after["contents"][0]["text"] == "new"
 
 
-@pytest.mark.req("D-017")
+@pytest.mark.req("D-017", "B-066")
 @pytest.mark.parametrize("way", [pytest.param(OLDER, id="2025-11-25"), pytest.param(MODERN, id="2026-07-28")])
 @pytest.mark.slow
 async def test_a_subscription_outlives_the_server_process(

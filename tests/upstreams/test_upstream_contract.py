@@ -86,6 +86,7 @@ async def test_listing_keeps_names_and_says_the_revision(kind: str, echo_http: H
     assert listing.protocol_version == ("2025-11-25" if kind == "http sessions" else "2026-07-28")
 
 
+@pytest.mark.req("B-001", "B-003", "B-084", "B-085")
 async def test_arguments_arrive_and_return_unchanged(kind: str, echo_http: HttpServer) -> None:
     arguments: JsonObject = {"a": None, "self": [1, 2.5, True], "ü": {"$ref": "#", "big": 2**70}, "from": "\u2028"}
     with anyio.fail_after(30):
@@ -124,7 +125,7 @@ async def test_a_slow_tool_times_out_and_the_next_call_works(kind: str, echo_htt
     assert result["structuredContent"] == {"after": 1}
 
 
-@pytest.mark.req("A-004")
+@pytest.mark.req("A-004", "B-085")
 async def test_a_hundred_calls_at_once_do_not_mix(kind: str, echo_http: HttpServer) -> None:
     answers: dict[int, object] = {}
 
@@ -149,7 +150,7 @@ async def test_a_cancelled_call_leaves_the_connection_usable(kind: str, echo_htt
     assert result["structuredContent"] == {"after": 1}
 
 
-# B-010
+@pytest.mark.req("B-010")
 async def test_eight_mebibytes_pass_both_ways(kind: str, echo_http: HttpServer) -> None:
     size = 8 * 1024 * 1024
     up = size if kind.startswith(("fake", "stdio")) else 3 * 1024 * 1024  # the SDK's HTTP servers take at most 4 MiB

@@ -215,7 +215,7 @@ async def test_a_call_that_is_given_up_is_cancelled_by_a_message_of_its_own() ->
     assert told["notifications/cancelled"]["params"]["requestId"] == told["tools/call"]["id"]
 
 
-@pytest.mark.req("B-082", "B-083", "L-021")
+@pytest.mark.req("B-018", "B-082", "B-083", "L-021")
 @pytest.mark.parametrize(
     ("status", "falls_back"),
     [(400, True), (404, True), (405, True), (401, False), (403, False), (429, False), (500, False), (503, False)],
@@ -239,6 +239,7 @@ async def test_only_some_refusals_lead_to_the_older_transport(status: int, falls
     if falls_back:
         assert heard.index(("POST", "/refusing")) < heard.index(("GET", "/refusing"))
         assert {one.headers["accept"] for one in recorder.heard if one.verb == "GET"} == {"text/event-stream"}
+        assert {*heard[heard.index(("GET", "/refusing")) + 1 :]} == {("POST", "/legacy")}
 
 
 @pytest.mark.req("L-020")

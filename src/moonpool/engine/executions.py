@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.engine.kept_executions import KeptExecutions
-    from moonpool.engine.pending_calls import OpenQuestion, Work
+    from moonpool.engine.open_questions import OpenQuestion
+    from moonpool.engine.pending_calls import Work
     from moonpool.settings import Settings
 
 OPEN_COUNT_MAX: Final = 16
@@ -152,9 +153,24 @@ class PrincipalExecutions:
         return await self._tenant.kept.find(execution_id, self._principal)
 
     async def remember(self, call: ParkedCall) -> None:
-        """Before its id is given out: a restart must not make it unknown."""
-        await self._tenant.kept.mark(call.call_id, self._principal)
-        if call.over and not call.has_outcome and not call.is_lost:  # meanwhile
+        """Before its id is given out: a restart must not make it unknown. Whoever cancels that never had the id."""
+        if call.is_marked:
+            return
+        try:
+            await self._tenant.kept.mark(call.call_id, self._principal)
+        except asyncio.CancelledError:
+            if not call.waited_for:
+                await call.cancel()
+            raise
+        call.is_marked = True
+        if call.over:  # meanwhile
+            await self._settle_mark(call)
+
+    async def _settle_mark(self, call: ParkedCall) -> None:
+        """It is over, and its mark says so. What ended with this process keeps the mark of one that runs."""
+        if call.has_outcome:
+            await self._tenant.kept.end(call.call_id, self._principal)
+        elif not call.is_lost:
             await self._tenant.kept.forget(call.call_id)
 
     def resume(self, sealed: str, key: str, answers: Mapping[str, JsonValue]) -> ParkedCall:
@@ -164,7 +180,7 @@ class PrincipalExecutions:
         if call is None or state.key != key or call.key != key:
             raise RequestStateError
         taken = {name: answer for name, answer in answers.items() if isinstance(answer, dict)}
-        call.answer(taken, state.questions)
+        call.questions.answer(taken, state.questions)
         return call
 
     def repeated(self, key: str) -> ParkedCall | None:
@@ -202,8 +218,8 @@ class PrincipalExecutions:
         self._count(-call.detached)
         if outcome is not None and (call.detached or not call.waited_for):
             self._tenant.soon(self._tenant.kept.keep(outcome))
-        elif call.detached and not call.is_lost:
-            self._tenant.soon(self._tenant.kept.forget(call.call_id))
+        if call.detached:
+            self._tenant.soon(self._settle_mark(call))
         if not call.given_out:
             self._calls.pop(call.call_id, None)
             return

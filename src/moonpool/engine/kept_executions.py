@@ -13,6 +13,7 @@ import json
 import logging
 import re
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import Fault, MoonpoolError
@@ -62,6 +63,13 @@ class ExecutionLostError(MoonpoolError):
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """What is known of an execution that is not in memory."""
+
+    lost: bool  # the process that ran it has ended before it
+
+
 class ExecutionMarks:
     """One small file for each, in a private folder. Blocking: call from a worker thread."""
 
@@ -69,31 +77,37 @@ class ExecutionMarks:
         self._folder, self._process = folder, own_mark()
 
     def write(self, execution_id: str, principal: str) -> None:
-        """Durable when it returns. Raises StoreFolderError, OSError."""
-        content = json.dumps({"principal": principal, "process": self._process}).encode()
-        replace_private_file(private_folder(self._folder) / f"{execution_id}.json", content, durable=True)
+        """It runs here. Durable when this returns. Raises StoreFolderError, OSError."""
+        self._replace(execution_id, principal, self._process)
         self._tidy()
+
+    def end(self, execution_id: str, principal: str) -> None:
+        """It has ended, and its outcome was kept. Raises StoreFolderError, OSError."""
+        self._replace(execution_id, principal, None)
 
     def remove(self, execution_id: str) -> None:
         """Raises OSError."""
         (self._folder / f"{execution_id}.json").unlink(missing_ok=True)
 
-    def process_of(self, execution_id: str, principal: str) -> str | None:
-        """The mark of the process that ran this principal's execution; None if there is no such execution."""
+    def find(self, execution_id: str, principal: str) -> Mark | None:
+        """What is known of this principal's execution."""
         if _ID.fullmatch(execution_id) is None:
             return None
         try:
             found = json.loads(read_own_file(self._folder / f"{execution_id}.json", bytes_max=_MARK_BYTES_MAX))
-            return str(found["process"]) if found["principal"] == principal else None
+            whose, process = found["principal"], found["process"]
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return None
+        if whose != principal:
+            return None
+        # One that cannot be seen from here, such as that of the container before, runs no more.
+        runs = process == self._process or (isinstance(process, str) and is_gone(process) is False)
+        return Mark(lost=process is not None and not runs)
 
-    def is_running(self, process: str) -> bool:
-        """Whether that process, which may be this one, still runs.
-
-        One that cannot be seen from here, such as that of the container before, does not: its executions are lost.
-        """
-        return process == self._process or is_gone(process) is False
+    def _replace(self, execution_id: str, principal: str, process: str | None) -> None:
+        content = json.dumps({"principal": principal, "process": process}).encode()
+        path = private_folder(self._folder) / f"{execution_id}.json"
+        replace_private_file(path, content, durable=process is not None)
 
     def _tidy(self) -> None:
         ages: list[tuple[float, Path]] = []
@@ -126,6 +140,13 @@ class KeptExecutions:
         except (OSError, MoonpoolError) as error:
             _log.error("the outcome of %s could not be kept: %s", envelope.run_id, error)
 
+    async def end(self, execution_id: str, principal: str) -> None:
+        """It has ended, so it is not lost, even when its outcome is kept no more."""
+        try:
+            await asyncio.to_thread(self._marks.end, execution_id, principal)
+        except (OSError, MoonpoolError) as error:
+            _log.warning("the end of %s could not be marked: %s", execution_id, error)
+
     async def forget(self, execution_id: str) -> None:
         """It came to no outcome, and whoever asked for that knows it."""
         try:
@@ -141,10 +162,10 @@ class KeptExecutions:
         return found
 
     def _find(self, execution_id: str, principal: str) -> JsonObject | None:
-        process = self._marks.process_of(execution_id, principal)
-        if process is None:
+        mark = self._marks.find(execution_id, principal)
+        if mark is None:
             return None
         outcome = self._outcomes.find(execution_id)
-        if outcome is None and not self._marks.is_running(process):
+        if outcome is None and mark.lost:
             raise ExecutionLostError(execution_id)
         return outcome

@@ -57,7 +57,7 @@ class OutputWindow:
     def read(self, offset: int, count: int) -> OutputPiece:
         """At most `count` bytes from `offset`, or from where the window begins. Raises InputError."""
         if not 0 <= offset <= self.total:
-            raise InputError(f"offset is {offset:,}, but the output has {self.total:,} bytes so far; use 0 to that")
+            raise InputError(f"the output has {self.total:,} bytes so far; give an offset from 0 to that")
         begin = self.total - len(self._kept)
         start = max(offset, begin)
         data = bytes(self._kept[start - begin : start - begin + count])

@@ -5,8 +5,7 @@ gives open questions back as its answer; the client repeats its request with the
 is over is answered by the call's id, with which later requests wait for it, read its output or cancel it. The call
 itself is a task; its sandbox stays alive, its clock stands still while a question is open.
 
-INVARIANT: one call runs its code once, however often its request is repeated; a question is answered once. A repeat
-that brings the same answers again only waits again; other answers to an answered question are refused.
+INVARIANT: one call runs its code once, however often its request is repeated.
 INVARIANT: a call that nobody waits for ends: its questions expire, then its clock does.
 
 Who owns calls, and how many there may be: `executions`. Who may ask what of whom: the face and `moonpool.pipeline`.
@@ -18,21 +17,19 @@ import asyncio
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
-from secrets import token_hex
 from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from moonpool.core.errors import Fault, MoonpoolError
-from moonpool.core.json import digest_json
 from moonpool.engine.code_request import new_run_id
-from moonpool.engine.request_state import RequestStateError
-from moonpool.pipeline.request_responder import AnswererGoneError
+from moonpool.engine.open_questions import OpenQuestions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+    from collections.abc import Callable, Coroutine, Generator
 
     from moonpool.core.calls import CallProgress
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject
+    from moonpool.engine.open_questions import OpenQuestion
     from moonpool.engine.output_window import OutputWindow
     from moonpool.pipeline.call_state import CallContext
     from moonpool.pipeline.request_responder import RequestResponder
@@ -94,19 +91,10 @@ class Patience:
     running_s: float | None = None
     elsewhere_s: float | None = None  # while `elsewhere` says that the call waits for somebody else than its client
     elsewhere: Callable[[], bool] = lambda: False
+    asked: Callable[[], bool] = lambda: False  # whether somebody else is asked for this very call
 
 
 UNTIL_OVER: Final = Patience()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OpenQuestion:
-    """One request of the protocol that waits for its result."""
-
-    question_id: str
-    method: str
-    params: JsonObject
-    answer: asyncio.Future[JsonObject]
 
 
 class ParkedCall:
@@ -114,12 +102,14 @@ class ParkedCall:
 
     def __init__(self, key: str, owner: CallOwner, opener: object, output: OutputWindow) -> None:
         self.call_id, self.key, self.opener, self.output = new_run_id(), key, opener, output
+        self.questions = OpenQuestions()
         self.run_ids: list[str] = []  # of its executions, from before anybody is asked
         self.contexts: list[CallContext] = []  # of those whose code can make calls
         self.given_out = False  # somebody holds a state of it, or its id
         self.detached = False  # somebody has its id: it goes on when nobody waits for it
         self.spared = False  # its client has left, and it goes on
         self.cancelled = False  # by somebody who had its id
+        self.is_marked = False  # a restart does not make its id unknown
         self.set_aside = False  # its client was told to repeat the request as it was, and may come for it
         self.session: str | None = None  # the name that its face has for the session it runs in
         self.told_to = 0  # how far its output was given out
@@ -127,9 +117,7 @@ class ParkedCall:
         self._listeners: list[Listener] = []
         self._askers: list[RequestResponder] = []  # of the requests that wait for it
         self._later: RequestResponder | None = None  # of the client's next request
-        self._client_left = self._failed = False
-        self._open: dict[str, OpenQuestion] = {}
-        self._answered: dict[str, str] = {}  # question id -> digest of the answer
+        self._failed = False
         self._news = asyncio.Event()
         self._task: asyncio.Task[Envelope] | None = None
         self._waiters = 0
@@ -137,7 +125,7 @@ class ParkedCall:
     @property
     def open(self) -> tuple[OpenQuestion, ...]:
         """Questions without an answer, in the order they were asked."""
-        return tuple(self._open.values())
+        return self.questions.open
 
     @property
     def over(self) -> bool:
@@ -163,17 +151,13 @@ class ParkedCall:
 
     async def ask(self, method: str, params: JsonObject) -> JsonObject:
         """Have whoever waits for this call asked. Cancel to take the question back. Raises AnswererGoneError."""
-        if self._client_left:
-            raise AnswererGoneError("the client has left")
         self._owner.refuse_more(self)
-        future: asyncio.Future[JsonObject] = asyncio.get_running_loop().create_future()
-        question = OpenQuestion(question_id=token_hex(8), method=method, params=params, answer=future)
-        self._open[question.question_id] = question
+        question = self.questions.add(method, params)
         self._news.set()
         try:
-            return await future
+            return await question.answer
         finally:
-            self._open.pop(question.question_id, None)
+            self.questions.remove(question)
 
     def hear(self, stream: Stream, data: bytes) -> None:
         """Output of its code, redacted: it is kept for a while, and who waits for it now may listen."""
@@ -219,9 +203,9 @@ class ParkedCall:
         self._waiters += 1
         try:
             while not self._task.done():
-                if self._open:
+                if self.open:
                     await asyncio.wait({self._task}, timeout=GATHER_S)
-                    if self._open and not self._task.done():
+                    if self.open and not self._task.done():
                         return self.open
                     continue
                 waited_s = clock() - begun
@@ -245,7 +229,9 @@ class ParkedCall:
     def _pause(self, patience: Patience, waited_s: float) -> Pause | None:
         running_s, elsewhere_s = patience.running_s, patience.elsewhere_s
         impatient = running_s is not None and waited_s >= running_s
-        if (impatient or (elsewhere_s is not None and waited_s >= elsewhere_s)) and patience.elsewhere():
+        if (impatient and patience.asked()) or (
+            elsewhere_s is not None and waited_s >= elsewhere_s and patience.elsewhere()
+        ):
             self.given_out = self.set_aside = True
             return Pause.ELSEWHERE
         if impatient and (self.detached or self._owner.detach(self)):
@@ -269,27 +255,10 @@ class ParkedCall:
         self.cancelled = not self.over
         await self.end()
 
-    def answer(self, answers: Mapping[str, JsonObject], asked: Iterable[str]) -> None:
-        """Take answers to questions `asked`; others are ignored. Raises RequestStateError, then none was taken."""
-        given = {name: answers[name] for name in asked if name in answers}
-        try:
-            digests = {name: digest_json(answer) for name, answer in given.items()}
-        except (ValueError, RecursionError):  # no JSON: an infinite number, half a character
-            raise RequestStateError from None
-        if any(self._answered.get(name, digest) != digest for name, digest in digests.items()):
-            raise RequestStateError
-        for name, answer in given.items():
-            question = self._open.pop(name, None)  # an expired one is no longer there
-            if question is not None and not question.answer.done():
-                self._answered[name] = digests[name]
-                question.answer.set_result(answer)
-
     def client_left(self, *, spared: bool) -> None:
         """Its client is not there any more, so nobody answers its questions. `spared`: it goes on."""
-        self.spared, self._client_left = spared, True
-        for question in self.open:
-            if not question.answer.done():
-                question.answer.set_exception(AnswererGoneError("the client left before its user answered"))
+        self.spared = spared
+        self.questions.give_up()
 
     def begin(self, work: Work) -> None:
         self._task = asyncio.create_task(work(self))

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import shlex
 import time
 from typing import TYPE_CHECKING, Final
 
+from moonpool.core.phrases import said
 from moonpool.oauth.addresses import same_issuer
 from moonpool.oauth.challenge import Challenge, scope_names
 from moonpool.oauth.discovery import discover
@@ -38,6 +40,7 @@ _EARLY_S: Final = 30.0
 _STEP_UP_COUNT_MAX: Final = 8
 _REFRESH_S: Final = 60.0
 _SEEN_MAX: Final = 30
+_log = logging.getLogger(__name__)
 
 
 class Credentials:
@@ -255,6 +258,9 @@ class Credentials:
             return False
         if self._agent is not None or self._settings.is_machine:
             self._stepped_up.append(wanted)
+            _log.warning(
+                "server %r asks for a login with more scopes: %s", self._server_id, said(" ".join(wanted), 200)
+            )
         return True
 
     def _login_needed(self, challenge: Challenge) -> LoginNeededError:

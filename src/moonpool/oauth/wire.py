@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     _Trace = Callable[[str, dict[str, Any]], Awaitable[None]]
 
 BODY_BYTES_MAX: Final = 1024 * 1024
+REVISION: Final = "2025-11-25"
+"""Metadata may differ by revision; the latest that has this header on discovery (B-075)."""
 REQUEST_S: Final = 15.0
 _CONTAINERS_MAX: Final = 10_000
 _VALUES_MAX: Final = 50_000
@@ -52,7 +54,9 @@ class LoginHttp:
         self._client, self._near = client, nearness(urlsplit(server_url).hostname or "")
 
     async def get(self, url: str) -> Answer:
-        return await self._send(self._client.build_request("GET", url, headers={"accept": "application/json"}))
+        """A document of metadata."""
+        sent = {"accept": "application/json", "mcp-protocol-version": REVISION}
+        return await self._send(self._client.build_request("GET", url, headers=sent))
 
     async def post_form(self, url: str, form: Mapping[str, str], headers: Mapping[str, str]) -> Answer:
         sent = {"accept": "application/json", **headers}

@@ -62,11 +62,18 @@ FOR EACH ROW WHEN (NEW.tenant_id <> OLD.tenant_id OR NEW.seq <= OLD.seq) EXECUTE
     """
 CREATE OR REPLACE TRIGGER audit_head_stays BEFORE DELETE OR TRUNCATE ON audit_head
 FOR EACH STATEMENT EXECUTE FUNCTION audit_is_append_only()""",
+    "COMMENT ON TABLE audit_record IS '1'",
 )
-"""The triggers are against mistakes; against a person who may alter the tables only the hash chain helps."""
+"""Of the version that the comment says. The triggers are against mistakes; against a person who may alter the tables
+only the hash chain helps.
+"""
 _SCHEMA_LOCK: Final = "SELECT pg_advisory_xact_lock(7023045991)"
+_SCHEMA_VERSION: Final = "1"
+_HAS_SCHEMA: Final = "SELECT to_regclass('audit_record') IS NOT NULL"
 
-_FITNESS: Final = "SELECT current_setting('server_version_num')::int, current_setting('fsync')"
+_FITNESS: Final = """
+SELECT current_setting('server_version_num')::int, current_setting('fsync'),
+    obj_description('audit_record'::regclass, 'pg_class')"""
 _BEGIN: Final = f"INSERT INTO audit_head VALUES ($1, 0, '{GENESIS}') ON CONFLICT DO NOTHING"  # noqa: S608  a constant
 _LOOK: Final = """
 SELECT h.seq, h.hash, ARRAY(
@@ -92,6 +99,7 @@ SELECT (SELECT count(*) FROM moved), (SELECT count(*) FROM kept), set_config('sy
     WHEN NOT $10 THEN 'off' WHEN current_setting('synchronous_commit') = 'off' THEN 'on'
     ELSE current_setting('synchronous_commit') END, true)"""
 
+_SCHEMA_S_MAX: Final = 30.0
 _UNSYNCED_COUNT_MAX: Final = 256
 _PAUSE_S: Final = 0.05
 _PAUSE_S_MAX: Final = 0.5
@@ -232,11 +240,13 @@ class PostgresChain:
         self._head, self._is_open = head, True
 
     async def _check_fitness(self) -> None:
-        ((version, fsync),) = await self._fetch(_FITNESS)
+        ((version, fsync, schema),) = await self._fetch(_FITNESS)
         if version < VERSION_MIN:
             raise JournalError(f"{self.name} needs PostgreSQL 14 or newer; this one is {version // 10_000}")
         if fsync != "on":
             raise JournalError(f"{self.name} cannot be kept: the server runs with fsync=off and would lose records")
+        if schema != _SCHEMA_VERSION:
+            raise JournalError(f"{self.name} was written by another version of Moonpool; use that one")
 
     def _note_losses(self, kept: list[tuple[Head, Entry]]) -> None:
         """`kept`: those of the unsynced entries that stand."""
@@ -312,8 +322,16 @@ class PostgresChain:
 
 
 async def create_schema(connections: PostgresConnections) -> None:
-    """Create the tables where they are missing; several processes may do so at once. Raises JournalError."""
-    await connections.run([_SCHEMA_LOCK, *SCHEMA])
+    """Create the tables where they are missing; several processes may do so at once. Raises JournalError.
+
+    Where they exist, the database's user needs no right to create any.
+    """
+    try:
+        ((exists,),) = await connections.fetch(_HAS_SCHEMA, within_s=_SCHEMA_S_MAX)
+    except DatabaseAwayError as exc:
+        raise JournalError(f"the audit journal in {connections.name} cannot be reached: {exc}") from exc
+    if not exists:
+        await connections.run([_SCHEMA_LOCK, *SCHEMA])
 
 
 def _now() -> float:

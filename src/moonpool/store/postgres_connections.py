@@ -17,6 +17,8 @@ from moonpool.core.errors import ConfigError
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
 
+    from moonpool.store.database.addresses import PostgresAddress
+
 Row = tuple[Any, ...]
 
 VERSION_MIN: Final = 140_000
@@ -47,9 +49,9 @@ class Connection(Protocol):
 class PostgresConnections:
     """At most `count_max` connections, opened when they are needed. Used from one event loop."""
 
-    def __init__(self, url: str, *, name: str, count_max: int = 4) -> None:
-        """`name` is what messages call the database. Raises ConfigError where asyncpg is missing."""
-        self._url, self.name = url, name
+    def __init__(self, address: PostgresAddress, *, count_max: int = 4) -> None:
+        """Raises ConfigError where asyncpg is missing."""
+        self._address, self.name = address, str(address)
         self._turns = asyncio.Semaphore(count_max)
         self._free: list[Connection] = []
         self._asyncpg = load_asyncpg()
@@ -101,7 +103,7 @@ class PostgresConnections:
         while self._free:
             if not (connection := self._free.pop()).is_closed():
                 return connection
-        return await open_connection(self._url)
+        return await open_connection(self._address)
 
     async def _fetch(self, connection: Connection, query: str, arguments: Sequence[object]) -> Sequence[Row]:
         try:
@@ -114,26 +116,26 @@ class PostgresConnections:
 
 
 @asynccontextmanager
-async def open_connections(url: str, *, name: str, count_max: int = 4) -> AsyncGenerator[PostgresConnections]:
-    """Yield connections to `url` for journals, which end before this does. Raises ConfigError."""
-    connections = PostgresConnections(url, name=name, count_max=count_max)
+async def open_connections(address: PostgresAddress, *, count_max: int = 4) -> AsyncGenerator[PostgresConnections]:
+    """Yield connections for journals, which end before this does. Raises ConfigError."""
+    connections = PostgresConnections(address, count_max=count_max)
     try:
         yield connections
     finally:
         await connections.close()
 
 
-async def open_connection(url: str, *, read_only: bool = False) -> Connection:
-    """Connect to `url`. Raises asyncpg's errors, OSError, and JournalError for a URL that cannot be read.
+async def open_connection(address: PostgresAddress, *, read_only: bool = False) -> Connection:
+    """Connect. Raises asyncpg's errors, OSError, and JournalError for a URL that cannot be read.
 
     SECURITY: what is said of a URL may quote its password, so it is not passed on.
     """
     asyncpg = load_asyncpg()
     settings = _SETTINGS | {"default_transaction_read_only": "on" if read_only else "off"}
     try:
-        opened = await asyncpg.connect(url, server_settings=settings)
+        opened = await asyncpg.connect(address.dsn, server_settings=settings)
     except (ValueError, asyncpg.ClientConfigurationError):
-        raise JournalError("the audit journal cannot be reached: the URL of its database cannot be read") from None
+        raise JournalError(f"the audit journal in {address} cannot be reached: the URL cannot be read") from None
     return cast("Connection", opened)
 
 

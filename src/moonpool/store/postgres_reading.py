@@ -18,6 +18,7 @@ from moonpool.store.postgres_connections import fault_of, load_asyncpg, open_con
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
 
+    from moonpool.store.database.addresses import PostgresAddress
     from moonpool.store.postgres_connections import Connection, Row
 
 _PAGE_COUNT: Final = 1000
@@ -32,10 +33,9 @@ class _Ask(Protocol):
 class PostgresJournalReader:
     """The `JournalReader` of one tenant. Each method opens a connection of its own."""
 
-    def __init__(self, url: str, tenant_id: str, *, name: str) -> None:
-        """`name` is what messages call the database."""
-        self._url, self._tenant_id = url, tenant_id
-        self.name = f"the audit journal of tenant {tenant_id!r} in {name}"
+    def __init__(self, address: PostgresAddress, tenant_id: str) -> None:
+        self._address, self._tenant_id = address, tenant_id
+        self.name = f"the audit journal of tenant {tenant_id!r} in {address}"
 
     def identity(self) -> object:
         with self._asking() as ask:
@@ -127,7 +127,7 @@ class PostgresJournalReader:
 
         with asyncio.Runner() as runner:
             try:
-                connection = runner.run(_connect(self._url))
+                connection = runner.run(_connect(self._address))
             except errors as exc:
                 raise failed(exc) from exc
 
@@ -143,9 +143,9 @@ class PostgresJournalReader:
                 connection.terminate()
 
 
-async def _connect(url: str) -> Connection:
+async def _connect(address: PostgresAddress) -> Connection:
     async with asyncio.timeout(_WITHIN_S):
-        return await open_connection(url, read_only=True)
+        return await open_connection(address, read_only=True)
 
 
 async def _fetch(connection: Connection, query: str, arguments: Sequence[object]) -> Sequence[Row]:

@@ -117,7 +117,7 @@ def running_answer(running: Running, waits: str) -> Answer:
     if unread := running.total - running.next_offset:
         value["unread_bytes"] = unread
     if not cancelled:
-        older = "; what is missing is in the artifact that its outcome names" if running.missing else ""
+        older = "; what is missing is in its outcome, or in the artifact that this names" if running.missing else ""
         value["note"] = f"still running: {waits} with this id gives its outcome{older}"
     return structured_answer(_without_base64(value))
 

@@ -84,7 +84,7 @@ def read_arguments(tool: str, arguments: Mapping[str, JsonValue]) -> ToolRequest
 def _search(given: JsonObject) -> SearchRequest:
     limit = int(cast("int", given.get("limit", LIMIT_DEFAULT)))
     if not 1 <= limit <= LIMIT_MAX:
-        raise InputError(f"limit is {limit}; ask for 1 to {LIMIT_MAX} tools per query")
+        raise InputError(f"limit is not what it may be: ask for 1 to {LIMIT_MAX} tools per query")
     return SearchRequest(
         queries=_strings(given["queries"]),
         server=cast("str | None", given.get("server")) or None,

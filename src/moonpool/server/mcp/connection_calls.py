@@ -11,6 +11,7 @@ import codecs
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
+from moonpool.engine.kept_executions import ExecutionLostError
 from moonpool.engine.pending_calls import ExecutionCancelledError, Patience, Pause
 from moonpool.engine.request_state import RequestStateError
 from moonpool.server.mcp.approval_pending import ApprovalPendingError
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.engine.executions import Executions
-    from moonpool.engine.pending_calls import Listener, OpenQuestion, ParkedCall, Work
+    from moonpool.engine.open_questions import OpenQuestion
+    from moonpool.engine.pending_calls import Listener, ParkedCall, Work
     from moonpool.features.approvals.model import ApprovalRequest
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.pipeline.request_responder import RequestResponder
@@ -127,8 +129,8 @@ class ConnectionCalls:
         if request.cancel:
             await call.cancel()
         if request.offset is not None:
-            call.told_to = call.output.read(request.offset, 0).asked
-        return await self._reached(call, tool, self._patience_s(request.patience_s), caller)
+            call.output.read(request.offset, 0)  # a wrong one is said at once
+        return await self._reached(call, tool, self._patience_s(request.patience_s), caller, request.offset)
 
     def session_of(self, execution_id: str) -> str | None:
         """The name of the session that it runs in, if any."""
@@ -168,12 +170,13 @@ class ConnectionCalls:
         return self._calls.repeated(key) or self._calls.start(key, work, opener=self)
 
     async def _reached(
-        self, call: ParkedCall, tool: str, patience_s: float | None, caller: Caller
+        self, call: ParkedCall, tool: str, patience_s: float | None, caller: Caller, offset: int | None = None
     ) -> Envelope | InputNeeded | Running:
         patience = Patience(
             running_s=patience_s,
             elsewhere_s=self._settings.approval_wait_s,
             elsewhere=lambda: self._waits_elsewhere(call),
+            asked=lambda: bool(self._asked_by(call)) and self._waits_elsewhere(call),
         )
         asker = caller.asker(call)
         try:
@@ -182,12 +185,14 @@ class ConnectionCalls:
         except ExecutionCancelledError as cancelled:
             if not call.detached:
                 raise
-            return _running(call, cancelled)
+            if call.is_lost:
+                raise ExecutionLostError(call.call_id) from None
+            return _running(call, offset, cancelled)
         if outcome is Pause.ELSEWHERE:
             raise ApprovalPendingError(self._asked_by(call), tool)
         if outcome is Pause.RUNNING:
             await self._calls.remember(call)
-            return _running(call)
+            return _running(call, offset)
         if isinstance(outcome, tuple):
             return InputNeeded(questions=outcome, state=self._calls.state_of(call, outcome))
         return outcome
@@ -205,13 +210,13 @@ class ConnectionCalls:
         own = {one.request_id for one in self._asked_by(call)}
         if own or call.contexts:
             return bool(own) and own.isdisjoint(self._bindings.at_client)
-        asking = (one for other in self._calls.calls if (one := {r.request_id for r in self._asked_by(other)}))
+        asking = (one for other in self._own if (one := {r.request_id for r in self._asked_by(other)}))
         return any(one.isdisjoint(self._bindings.at_client) for one in asking)
 
 
-def _running(call: ParkedCall, cancelled: ExecutionCancelledError | None = None) -> Running:
-    """Its next output. A character that is not whole yet is left for the next answer."""
-    piece = call.output.read(call.told_to, OUTPUT_BYTES_MAX)
+def _running(call: ParkedCall, offset: int | None, cancelled: ExecutionCancelledError | None = None) -> Running:
+    """Its next output, or that from `offset`. A character that is not whole yet is left for the next answer."""
+    piece = call.output.read(call.told_to if offset is None else offset, OUTPUT_BYTES_MAX)
     decoder = codecs.getincrementaldecoder("utf-8")("replace")
     text = decoder.decode(piece.data)
     call.told_to = piece.end - len(decoder.getstate()[0])

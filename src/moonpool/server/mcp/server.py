@@ -11,7 +11,7 @@ import asyncio
 import base64
 import logging
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import mcp_types as types
 from mcp.server import Server
@@ -238,7 +238,8 @@ class _Handlers:
     async def add_instructions(self, ctx: Context, call_next: CallNext) -> HandlerResult:
         """Add the current servers to the answer to the handshake; leave out of it what its revision does not have."""
         result = await call_next(ctx)
-        if ctx.method == "initialize" and isinstance(result, dict) and isinstance(told := result["serverInfo"], dict):
+        if ctx.method == "initialize" and isinstance(result, dict):
+            told = cast("JsonObject", result["serverInfo"])
             later = {name for name, since in _SERVER_INFO_SINCE.items() if result["protocolVersion"] < since}
             result["serverInfo"] = {name: value for name, value in told.items() if name not in later}
         if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
