@@ -84,6 +84,9 @@ class Serving:
     [
         pytest.param(["--no-auth", "--host", "10.0.0.7"], "config_invalid", "leave --host out", id="open to all"),
         pytest.param(["--no-auth", "--host", "::"], "config_invalid", "leave --host out", id="open to all, IPv6"),
+        pytest.param(
+            ["--database-url", "mysql://u:p@h/x"], "config_invalid", "is not supported", id="no such database"
+        ),
         pytest.param(["--no-auth", "--host", "example.com"], "config_invalid", "write 127.0.0.1", id="a name"),
         pytest.param(["--no-auth", "--profile", "cod"], "profile_unknown", "did you mean code?", id="no such profile"),
         pytest.param(["--profile", "code"], "input_invalid", "--profile needs --no-auth", id="a profile alone"),

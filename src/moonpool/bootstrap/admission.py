@@ -35,6 +35,7 @@ class Admitted:
     admission: Admission
     public: Sequence[BaseRoute] = ()
     consents: Consents | None = None
+    has_no_keys: bool = False  # and there is no issuer either, so nobody can use it
 
 
 @asynccontextmanager
@@ -56,7 +57,8 @@ async def open_admission(settings: Settings, state: Path, names: Names, origin: 
         listens_at = (origin, *sorted(names.origins - {origin}))
         tokens = await token_authentication(settings, listens_at, is_open=data.organisations.is_open)
         if tokens is None:
-            yield Admitted(admission=Bearers([keys], failed=failed, addresses=addresses), consents=data.consents)
+            admission = Bearers([keys], failed=failed, addresses=addresses)
+            yield Admitted(admission=admission, consents=data.consents, has_no_keys=await data.keys.is_empty())
             return
         bearers = Bearers([keys, tokens.authenticator], tokens.metadata.challenge, failed=failed, addresses=addresses)
         try:

@@ -43,6 +43,11 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="What organisations own: journals, approvals, keys. Default: the data folder, which keeps environments.",
 )
+@click.option(
+    "--database-url",
+    metavar="URL",
+    help="Where organisations and keys lie. Default: MOONPOOL_DATABASE_URL, else a file in the data folder.",
+)
 @click.option("--no-auth", is_flag=True, help="Everybody who reaches the address may use it: loopback only.")
 @click.option("--profile", metavar="NAME", help="With --no-auth: offer this profile only. Default: code at /mcp.")
 @click.option("--env", metavar="NAME", help="Environment: base or data. Default: data once it was built.")
@@ -54,6 +59,7 @@ def serve(  # noqa: PLR0913  its options
     host: str,
     port: int,
     data_dir: Path | None,
+    database_url: str | None,
     no_auth: bool,
     profile: str | None,
     env: str | None,
@@ -65,7 +71,9 @@ def serve(  # noqa: PLR0913  its options
         raise click.UsageError("--profile needs --no-auth; else the path or the credential names the profile")
     address = _address(host)
     everyone = _everyone(address, profile) if no_auth else None
-    overrides: dict[str, Path | str | None] = {"policy": policy, "environment": env, "backend": backend}
+    overrides: dict[str, Path | str | None] = {
+        "policy": policy, "environment": env, "backend": backend, "database_url": database_url,
+    }  # fmt: skip
     asyncio.run(_serve(address, port, everyone, config, data_dir, overrides))
 
 
@@ -128,8 +136,10 @@ async def _serve(
                 consents=admitted.consents,
             )
             async with service_open as service:
-                application.open(service.routes, admitted.public)
+                application.open(service.routes, (*admitted.public, *service.public))
                 readiness.phase = "ready"
+                if admitted.has_no_keys:
+                    _report("there are no keys yet; `moonpool keys create --org ORG` makes one")
                 _report(f"MCP at http://{listener.netloc}/mcp")
                 await stop.wait()
                 stop.clear()
