@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Self
 import httpx2
 import pytest
 
+import moonpool as moonpool_sdk
 from cli.console import moonpool
 from commands.process import SCRIPT, Command
 from installs import node_environment
@@ -25,11 +26,11 @@ if TYPE_CHECKING:
 
 
 class Serving:
-    """A process of `moonpool serve --no-auth --port 0`."""
+    """A process of `moonpool serve --port 0`, with `--no-auth` unless `keys`."""
 
-    def __init__(self, folder: Path, *more: str) -> None:
+    def __init__(self, folder: Path, *more: str, keys: bool = False) -> None:
         self.process = Command(
-            [SCRIPT, "serve", "--no-auth", "--port", "0", *more],
+            [SCRIPT, "serve", *([] if keys else ["--no-auth"]), "--port", "0", *more],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -176,3 +177,33 @@ def _inspect(url: str, transport: str, method: str, *more: str) -> Any:
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+@pytest.mark.anyio
+@pytest.mark.req("F-005", "F-007", "F-009")
+async def test_with_keys_organisations_share_a_service_and_nothing_else(tmp_path: Path) -> None:
+    def key_of(org: str) -> str:
+        made = moonpool(tmp_path, "keys", "create", "--data-dir", str(tmp_path), "--org", org, "--json")
+        return json.loads(made.stdout)["key"]
+
+    ours, theirs = key_of("acme"), key_of("globex")
+    with Serving(tmp_path, "--data-dir", str(tmp_path), "--env", "base", keys=True) as serving:
+        address = serving.url.removesuffix("/mcp")
+        said = [
+            serving.post(execute("print(6*7)"), authorization=f"Bearer {key}").json()["result"]["content"][0]["text"]
+            for key in (ours, theirs)
+        ]
+        async with moonpool_sdk.connect(address, ours) as service, service.session() as session:
+            await session.run("x = 6")
+            reached = (await session.run("x * 7")).data
+        made = httpx2.post(f"{address}/v1/sessions", json={}, headers={"authorization": f"Bearer {ours}"}, timeout=60)
+        path = f"{address}/v1/sessions/{made.json()['id']}"
+        foreign = httpx2.get(path, headers={"authorization": f"Bearer {theirs}"})
+        unknown = httpx2.get(path[:-4] + "0000", headers={"authorization": f"Bearer {theirs}"})
+        without = serving.post(execute("1"))
+        listed = moonpool(tmp_path, "keys", "list", "--data-dir", str(tmp_path), "--json")
+    assert all("42" in text for text in said)
+    assert reached == 42
+    assert (foreign.status_code, unknown.status_code, without.status_code) == (404, 404, 401)
+    assert foreign.json()["error"]["code"] == unknown.json()["error"]["code"]
+    assert listed.exit_code == 0

@@ -36,7 +36,6 @@ from moonpool.server.http.principal_servers import PrincipalServers, ServiceBusy
 from moonpool.server.http.sessions.application import openapi_route, sessions_application
 from moonpool.server.http.sessions.registry import open_sessions
 from moonpool.server.http.sessions.tenants import SessionBounds
-from moonpool.server.mcp.approver import ElicitingApprover
 from moonpool.server.mcp.client_requests import Bindings
 from moonpool.server.mcp.profiles import PROFILES
 from moonpool.store.journal_reading import FileJournalReader
@@ -68,10 +67,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class OpenOrganisation:
-    """An organisation's tenant, and the clients that may be asked about its calls."""
+    """An organisation's tenant, and what asks about the calls of its sessions."""
 
     tenant: Tenant
-    bindings: Bindings
     events: EventApprover
 
 
@@ -124,8 +122,7 @@ class Organisations:
             queue = await stack.enter_async_context(
                 open_queue(folder, self._report, settings.approval_command, engine.environ)
             )
-            eliciting = ElicitingApprover(queue)
-            events = EventApprover(beside=eliciting)
+            events = EventApprover(beside=queue)
             policy = await asyncio.to_thread(policy_in_force, settings, self._config)
             tenant = await stack.enter_async_context(
                 open_tenant(
@@ -139,7 +136,7 @@ class Organisations:
                 )
             )
             self._stack.push_async_exit(stack.pop_all())
-            return OpenOrganisation(tenant, eliciting.bindings, events)
+            return OpenOrganisation(tenant, events)
 
     def _no_room(self) -> str:
         if self._count_max == 1:
@@ -171,13 +168,11 @@ class _Tools:
 
     async def open_tools(self, caller: HttpCaller, profile: Profile, /) -> ServedTools:
         """See `ToolsSource`. Raises ServiceBusyError, InputError."""
-        organisation = await self.organisations.get(caller.organisation)
-        tenant = organisation.tenant
+        tenant = (await self.organisations.get(caller.organisation)).tenant
         grant = tenant.caller_grants.grant(caller.principal, roles=caller.roles, client_id=caller.client_id)
-        # SECURITY: nobody approves the calls of their own code, so a program with a key is not asked about them: its
-        # questions wait in the queue. A person who has logged in is asked at the client.
-        bindings = organisation.bindings if caller.is_person else Bindings()
-        return profile.make_tools(dataclasses.replace(tenant, caller_grant=grant), bindings)
+        # SECURITY: nobody approves the calls of their own code, so its client is not asked about them, whoever has
+        # logged in there: the questions wait in the queue. What servers ask is relayed to the client.
+        return profile.make_tools(dataclasses.replace(tenant, caller_grant=grant), Bindings())
 
 
 @asynccontextmanager

@@ -62,8 +62,9 @@ class TenantOfSessions:
 
     def grant(self, caller: HttpCaller, wanted: CreateSession) -> CallerGrant:
         """See `SessionTenant`."""
-        grants = self._tenant.caller_grants
-        return grants.grant(caller.principal, roles=caller.roles, calls_max=wanted.limits.tool_calls)
+        return self._tenant.caller_grants.grant(
+            caller.principal, roles=caller.roles, client_id=caller.client_id, calls_max=wanted.limits.tool_calls
+        )
 
     async def runtime_for(self, wanted: CreateSession) -> Runtime:
         """See `SessionTenant`."""
