@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from moonpool.server.http.admission import Admission
     from moonpool.server.http.callers import Authenticator
     from moonpool.server.mcp.profiles import Profile, Profiles
-    from moonpool.server.mcp.server import ServedTools
+    from moonpool.server.mcp.server import OwnServer, ServedTools
     from moonpool.settings import Settings
 
 TENANTS_MAX: Final = 256
@@ -160,7 +160,7 @@ class _Tools:
 
     organisations: Organisations
 
-    async def open_tools(self, caller: HttpCaller, profile: Profile, /) -> ServedTools:
+    async def open_tools(self, caller: HttpCaller, profile: Profile, /) -> ServedTools | OwnServer:
         """See `ToolsSource`. Raises ServiceBusyError, InputError."""
         organisation = await self.organisations.get(caller.organisation)
         tenant = organisation.tenant
