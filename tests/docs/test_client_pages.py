@@ -54,6 +54,7 @@ def test_the_entry_of_the_page_starts_a_server_with_tools(config: Path) -> None:
 
 
 @pytest.mark.req("G-012")
+@pytest.mark.slow
 def test_the_line_for_claude_code_names_a_command_that_works(config: Path) -> None:
     (line,) = [line for line in read(CONNECT).splitlines() if line.startswith("claude mcp add ")]
     add, _, command = line.partition(" -- ")

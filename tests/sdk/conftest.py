@@ -43,6 +43,17 @@ def served(_engine: None) -> Iterator[ServiceThread]:
         service.stop()
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """At a service the heart of the suite is quick; the rest is among the slow tests."""
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        if callspec is None or callspec.params.get("face") is not CONNECTED:
+            continue
+        if item.path.name != "test_sessions.py" or "test_bad_options" in item.name:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(params=FACES, ids=lambda face: face.name)
 def face(request: pytest.FixtureRequest) -> Face:
     """The one place where implementations of the interface enter the contract suite."""

@@ -222,6 +222,7 @@ async def test_what_a_service_has_of_its_own_is_refused_here() -> None:
         service.session(servers={})  # pyright: ignore[reportCallIssue]
 
 
+@pytest.mark.slow
 async def test_more_than_the_operator_allows_is_refused(served: ServiceThread, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MOONPOOL_NETWORK", "*.example.com")
     async with served.organisation(packages=["small*"]) as ours:
@@ -284,6 +285,7 @@ async def test_closing_ends_what_runs_waits_and_is_asked(served: ServiceThread) 
                 assert outcome.error.type == "Cancelled"
 
 
+@pytest.mark.slow
 async def test_an_undo_is_given_up_with_its_caller(served: ServiceThread) -> None:
     async with (
         served.organisation() as ours,
@@ -358,6 +360,7 @@ def test_the_same_without_an_event_loop(served: ServiceThread) -> None:
     asyncio.run(scenario())
 
 
+@pytest.mark.slow
 async def test_files_pass_in_pieces(served: ServiceThread, tmp_path: Any) -> None:
     large = tmp_path / "large"
     large.write_bytes(bytes(range(256)) * 64 * 1024)  # 16 MiB

@@ -197,6 +197,8 @@ async def test_hostile_bodies_are_one_clear_error_each(served: ServiceThread) ->
         assert len(with_body) >= 10
         for method, path in with_body:
             for name, (body, headers, status) in HOSTILE.items():
+                if name == "too large" and path != with_body[0][1]:  # one way for all of them
+                    continue
                 sent = {"content-type": "application/json", **headers}
                 answer = await http.request(method, path, content=body, headers=sent)
                 assert (answer.status_code, answer.json()["error"]["fault"]) == (status, "caller"), (path, name)
@@ -299,6 +301,7 @@ async def test_a_reader_who_takes_nothing_holds_up_nobody_and_reads_on_later(ser
         assert [line["seq"] for line in told if line["type"] != "alive"] == list(range(1, told[-1]["seq"] + 1))
 
 
+@pytest.mark.slow
 async def test_a_reader_who_comes_back_too_late_is_told_how_much_is_gone(served: ServiceThread) -> None:
     async with served.organisation() as ours, client(served, ours.key) as http:
         session = await opened(http)
@@ -335,6 +338,7 @@ async def test_two_clients_of_one_session_hear_the_same(served: ServiceThread) -
         assert json.loads(first[-1])["envelope"]["result"]["error"]["type"] == "Cancelled"
 
 
+@pytest.mark.slow
 async def test_there_are_only_so_many_and_only_for_so_long() -> None:
     service = await asyncio.to_thread(ServiceThread(FEW).start)
     try:
@@ -368,6 +372,7 @@ async def test_there_are_only_so_many_and_only_for_so_long() -> None:
         await asyncio.to_thread(service.stop)
 
 
+@pytest.mark.slow
 async def test_a_service_that_ends_ends_its_streams(served: ServiceThread) -> None:
     service = await asyncio.to_thread(ServiceThread().start)
     async with service.organisation() as ours, client(service, ours.key) as http:

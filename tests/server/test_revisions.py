@@ -73,7 +73,7 @@ def test_everything_said_has_the_shape_of_the_published_schema(version: str) -> 
 
 
 @pytest.mark.req("A-032", "A-036", "X-17")
-@pytest.mark.parametrize("version", ["1.0.0", "draft", ""])
+@pytest.mark.parametrize("version", ["1.0.0", *(pytest.param(one, marks=pytest.mark.slow) for one in ("draft", ""))])
 def test_an_unknown_revision_is_answered_with_the_latest(version: str) -> None:
     with RawClient() as client:
         assert client.handshake(version)["protocolVersion"] == LATEST

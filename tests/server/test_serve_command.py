@@ -84,7 +84,9 @@ class Serving:
     [
         pytest.param(["--no-auth", "--host", "10.0.0.7"], "config_invalid", "leave --host out", id="open to all"),
         pytest.param(["--no-auth", "--host", "::"], "config_invalid", "leave --host out", id="open to all, IPv6"),
-        pytest.param([], "config_invalid", "--no-auth, on a loopback address", id="nobody could use it"),
+        pytest.param(
+            ["--database-url", "mysql://u:p@h/x"], "config_invalid", "is not supported", id="no such database"
+        ),
         pytest.param(["--no-auth", "--host", "example.com"], "config_invalid", "write 127.0.0.1", id="a name"),
         pytest.param(["--no-auth", "--profile", "cod"], "profile_unknown", "did you mean code?", id="no such profile"),
         pytest.param(["--profile", "code"], "input_invalid", "--profile needs --no-auth", id="a profile alone"),
@@ -158,11 +160,11 @@ def test_the_older_sdk_and_the_inspector_work(tmp_path: Path) -> None:
             timeout=120,
             check=False,
         )
-        assert old.stdout.splitlines() == ["search_tools,get_tool_definition,execute_code 42"] * 2, old.stderr
+        assert old.stdout.splitlines() == ["search_tools,get_tool_definition,execute_code,wait 42"] * 2, old.stderr
         sse = serving.url.removesuffix("/mcp") + "/sse"
         for url, transport in ((serving.url, "http"), (sse, "sse")):
             listed = _inspect(url, transport, "tools/list")
-            assert [tool["name"] for tool in listed["tools"]][-1] == "execute_code"
+            assert [tool["name"] for tool in listed["tools"]][2] == "execute_code"
             call = ("tools/call", "--tool-name", "execute_code", "--tool-arg", "code=result = 6 * 7")
             assert _inspect(url, transport, *call)["structuredContent"] == {"ok": True, "data": 42}
 

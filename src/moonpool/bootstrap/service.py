@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-import os
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -17,20 +16,26 @@ from typing import TYPE_CHECKING, Final
 from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.engine import open_engine
 from moonpool.bootstrap.folders import data_folder
+from moonpool.bootstrap.session_tenants import TenantsOfSessions
 from moonpool.bootstrap.tenant import open_tenant
 from moonpool.configuration.policies import policy_in_force
-from moonpool.core.errors import ConfigError, MoonpoolError
+from moonpool.core.errors import MoonpoolError
 from moonpool.core.version import VERSION
+from moonpool.features.approvals.events import EventApprover
 from moonpool.features.approvals.files import open_queue
+from moonpool.sandboxes.identity import serves_several_tenants
 from moonpool.sandboxes.shielding import finish
-from moonpool.server.http.admission import Bearers, Everybody
-from moonpool.server.http.application import admins_only, asgi_route
+from moonpool.server.http.admission import Everybody, caller_in
+from moonpool.server.http.application import admins_only, asgi_route, mounted
 from moonpool.server.http.callers import SCOPES, HttpCaller
 from moonpool.server.http.exposition import Exposed, PoolGauges
 from moonpool.server.http.figures import Metrics
 from moonpool.server.http.mcp_endpoint import McpEndpoints
 from moonpool.server.http.metrics import PATH, MetricsApp
 from moonpool.server.http.principal_servers import PrincipalServers, ServiceBusyError
+from moonpool.server.http.sessions.application import openapi_route, sessions_application
+from moonpool.server.http.sessions.registry import open_sessions
+from moonpool.server.http.sessions.tenants import SessionBounds
 from moonpool.server.mcp.approver import ElicitingApprover
 from moonpool.server.mcp.client_requests import Bindings
 from moonpool.server.mcp.profiles import PROFILES
@@ -46,12 +51,13 @@ if TYPE_CHECKING:
     from moonpool.bootstrap.engine import Engine
     from moonpool.bootstrap.tenant import Tenant
     from moonpool.configuration.servers import McpConfig
+    from moonpool.core.audit import JournalReader
     from moonpool.environments.base import ProgressSink
     from moonpool.features.consents.model import Consents
     from moonpool.features.usage.measures import Measures
     from moonpool.sandboxes.base import SandboxBackend
     from moonpool.server.http.admission import Admission
-    from moonpool.server.http.callers import Authenticator
+    from moonpool.server.http.sessions.registry import SessionRegistry
     from moonpool.server.mcp.profiles import Profile, Profiles
     from moonpool.server.mcp.server import OwnServer, ServedTools
     from moonpool.settings import Settings
@@ -66,6 +72,7 @@ class OpenOrganisation:
 
     tenant: Tenant
     bindings: Bindings
+    events: EventApprover
 
 
 class Organisations:
@@ -117,21 +124,22 @@ class Organisations:
             queue = await stack.enter_async_context(
                 open_queue(folder, self._report, settings.approval_command, engine.environ)
             )
-            approver = ElicitingApprover(queue)
+            eliciting = ElicitingApprover(queue)
+            events = EventApprover(beside=eliciting)
             policy = await asyncio.to_thread(policy_in_force, settings, self._config)
             tenant = await stack.enter_async_context(
                 open_tenant(
                     engine,
                     organisation,
                     config=self._config,
-                    approver=approver,
+                    approver=events,
                     policy=policy,
                     eagerly=True,
                     consents=self._consents,
                 )
             )
             self._stack.push_async_exit(stack.pop_all())
-            return OpenOrganisation(tenant, approver.bindings)
+            return OpenOrganisation(tenant, eliciting.bindings, events)
 
     def _no_room(self) -> str:
         if self._count_max == 1:
@@ -147,6 +155,7 @@ class Service:
     organisations: Organisations
     servers: PrincipalServers
     routes: Sequence[BaseRoute]
+    public: Sequence[BaseRoute]  # of these, for everybody
 
     @property
     def is_busy(self) -> bool:
@@ -197,25 +206,49 @@ async def open_service(  # noqa: PLR0913  what a service is made of
             open_engine(settings, environ=environ, serving=True, progress=progress, backend=backend, state=state)
         )
         await engine.prove()
-        is_alone = os.geteuid() != 0
+        is_alone = not serves_several_tenants()
         if is_alone and not is_open:
             await engine.backend.close_scope(engine.sandbox_spec.scope)  # its uid is wanted for the organisation
         organisations = Organisations(engine, config, report, is_alone=is_alone, consents=consents)
         stack.push_async_callback(lambda: finish(organisations.close()))
         servers = PrincipalServers(_Tools(organisations))
         stack.push_async_callback(lambda: finish(servers.close()))
+        sessions = await stack.enter_async_context(_sessions(organisations, settings))
         if is_open:
             await organisations.get(DEFAULT_TENANT)
         endpoints = McpEndpoints(servers, profiles, body_bytes_max=settings.request_bytes_max)
-        figures = MetricsApp(_metrics(engine, journal_path(state)), hosts=None)
+        figures = MetricsApp(_metrics(engine, FileJournalReader(journal_path(state))), hosts=None)
         routes = (
             asgi_route("/mcp", endpoints.mcp),
             asgi_route("/mcp/{profile}", endpoints.mcp),
             asgi_route("/sse", endpoints.sse),
             asgi_route("/message", endpoints.message),
             asgi_route(PATH, figures if is_open else admins_only(figures)),
+            mounted("/v1", sessions_application(sessions, lambda request: caller_in(request.scope))),
         )
-        yield Service(engine=engine, organisations=organisations, servers=servers, routes=routes)
+        yield Service(
+            engine=engine,
+            organisations=organisations,
+            servers=servers,
+            routes=routes,
+            public=(openapi_route(sessions),),
+        )
+
+
+@asynccontextmanager
+async def _sessions(organisations: Organisations, settings: Settings) -> AsyncGenerator[SessionRegistry]:
+    """Sessions over HTTP. On exit they are closed, and with them their streams; the tenants stay open."""
+
+    async def opened(organisation: str) -> tuple[Tenant, EventApprover]:
+        one = await organisations.get(organisation)
+        return one.tenant, one.events
+
+    tenants = TenantsOfSessions(opened)
+    try:
+        async with open_sessions(tenants, SessionBounds(idle_s=settings.session_idle_s)) as registry:
+            yield registry
+    finally:
+        await finish(tenants.close())
 
 
 def everybody(profile: str | None, profiles: Profiles = PROFILES) -> Admission:
@@ -230,17 +263,7 @@ def everybody(profile: str | None, profiles: Profiles = PROFILES) -> Admission:
     )
 
 
-def bearers(authenticators: Sequence[Authenticator]) -> Admission:
-    """Admits who has a credential. Raises ConfigError when there is nothing that could know one."""
-    if not authenticators:
-        raise ConfigError(
-            "nobody could use this service, because nothing knows a credential; for yourself alone start it with "
-            "--no-auth, on a loopback address"
-        )
-    return Bearers(authenticators)
-
-
-def _metrics(engine: Engine, journal: Path) -> Metrics:
+def _metrics(engine: Engine, journal: JournalReader) -> Metrics:
     """Live figures of the process, and those on record of the default tenant."""
 
     def expose(recorded: Measures) -> Exposed:
@@ -250,4 +273,4 @@ def _metrics(engine: Engine, journal: Path) -> Metrics:
         )
         return Exposed(version=VERSION, recorded=recorded, pool=gauges)
 
-    return Metrics(FileJournalReader(journal), expose)
+    return Metrics(journal, expose)

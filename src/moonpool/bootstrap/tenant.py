@@ -36,7 +36,7 @@ from moonpool.pipeline.pipeline import CallPipeline
 from moonpool.pipeline.server_requests import ServerRequests
 from moonpool.redaction.known_values import GrowingValues
 from moonpool.sandboxes.shielding import finish
-from moonpool.store.journal import open_journal
+from moonpool.store.journal import JournalFilePlace
 from moonpool.store.journal_records import JournalRecords
 from moonpool.store.paths import (
     DEFAULT_TENANT,
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from moonpool.bootstrap.models import VectorMaker
     from moonpool.bootstrap.owner_tasks import OwnerTask
     from moonpool.configuration.servers import McpConfig
+    from moonpool.core.audit import JournalPlace
     from moonpool.engine.packages.installer import PackageInstaller
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.environments.base import ProgressSink
@@ -89,6 +90,7 @@ class Tenant:
     executions: Executions
     approvals: Approvals
     added_servers: AddedServers
+    journal_place: JournalPlace
 
     @property
     def vectors(self) -> VectorMaker | None:
@@ -110,14 +112,16 @@ async def open_tenant(  # noqa: PLR0913  what a tenant has of its own
     policy: Policy | None = None,
     eagerly: bool = False,
     data: Path | None = None,
+    journal_place: JournalPlace | None = None,
     consents: Consents | None = None,
 ) -> AsyncGenerator[Tenant]:
     """Open a tenant; on exit its sessions end, its sandboxes are gone and its records are committed.
 
     Any task may leave it; `Engine.close_tenant` closes it earlier. `settings` are its own limits and rules where they
     differ from the engine's; `policy` is one that was read already. `data` is its folder, if not the one that its id
-    has; several tenants of one owner may share a folder. `eagerly` opens the journal now, so that a fault of its file
-    is heard at once; else the first record opens it. `consents` are those of users to OAuth clients.
+    has; several tenants of one owner may share a folder. `journal_place` is where its journal lies, if not in a file
+    there. `eagerly` opens it now, so that a fault is heard at once; else the first record opens it. `consents` are
+    those of users to OAuth clients.
     Raises InputError for an id that cannot be one or is open already, ConfigError, JournalError.
     """
     check_id(tenant_id, what="a tenant")
@@ -126,8 +130,9 @@ async def open_tenant(  # noqa: PLR0913  what a tenant has of its own
     folder = data or tenant_dir(engine.state, tenant_id)
     settings = settings or engine.settings
     resource = _tenant(
-        engine, tenant_id, folder, config, approver, settings, policy, consents=consents, eagerly=eagerly
-    )
+        engine, tenant_id, folder, config, approver, settings, policy,
+        consents=consents, eagerly=eagerly, journal_place=journal_place,
+    )  # fmt: skip
     owner: OwnerTask[Tenant] = engine.tenants.start(tenant_id, resource, f"tenant {tenant_id!r}")
     tenant = await owner.opened()
     try:
@@ -148,15 +153,17 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
     *,
     consents: Consents | None,
     eagerly: bool,
+    journal_place: JournalPlace | None,
 ) -> AsyncGenerator[Tenant]:
     """See `open_tenant`. Entered and left by one task."""
     environ = engine.environ
     async with AsyncExitStack() as stack:
         if policy is None:
             policy = await asyncio.to_thread(policy_in_force, settings, config)
-        journal = await stack.enter_async_context(open_journal(journal_path(data), lazily=not eagerly))
+        journal_place = journal_place or JournalFilePlace(journal_path(data))
+        journal = await stack.enter_async_context(journal_place.open(lazily=not eagerly))
         _closing(stack, journal.close)
-        await settle_library(journal, data)
+        await settle_library(journal, journal_place.reader(), data)
         approvals = ApprovalStore(approvals_path(data), is_gone=is_gone)
         stack.push_async_callback(asyncio.to_thread, approvals.close)
         records = JournalRecords(asyncio.get_running_loop(), journal.record)
@@ -237,6 +244,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             executions=executions,
             approvals=answers,
             added_servers=added_servers,
+            journal_place=journal_place,
         )
 
 

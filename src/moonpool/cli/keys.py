@@ -58,6 +58,10 @@ def create(  # noqa: PLR0913  options of the command
     """Make a key and print it, this once; a service that runs accepts it at once."""
     from moonpool.core.durations import duration_s
 
+    if profile is not None:
+        from moonpool.server.mcp.profiles import PROFILES
+
+        PROFILES.find(profile)
     spec = KeySpec(
         organisation_id=org,
         scopes=scopes_of(scopes),

@@ -76,6 +76,10 @@ class Keys:
     async def all(self, organisation_id: str | None = None) -> Sequence[ApiKey]:
         return await self._table.all(organisation_id)
 
+    async def is_empty(self) -> bool:
+        """Whether there was never a key."""
+        return await self._table.is_empty()
+
     async def revoke(self, key_id: str) -> bool:
         """End it: here at once, in other replicas within a second. False: it was revoked before."""
         changed = await self._table.revoke(key_id, self._clock())

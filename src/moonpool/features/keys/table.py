@@ -65,6 +65,9 @@ class KeyTable:
             query = query.where(API_KEY.c.organisation_id == organisation_id)
         return [_key(row) for row in await self._database.read(query.limit(LISTED_MAX))]
 
+    async def is_empty(self) -> bool:
+        return not await self._database.read(select(API_KEY.c.id).limit(1))
+
     async def revoke(self, key_id: str, now: float) -> bool | None:
         """False: it was revoked before; None: there is none of this id."""
         known = select(API_KEY.c.id).where(API_KEY.c.id == key_id)

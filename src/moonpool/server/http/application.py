@@ -18,6 +18,7 @@ from moonpool.server.http.health import healthz, readyz
 from moonpool.server.http.request_limits import ClientGoneError, RequestError
 from moonpool.server.http.responses import plain_error, rpc_error
 from moonpool.server.mcp.profiles import UnknownProfileError
+from moonpool.store.database.base import DatabaseError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -102,6 +103,10 @@ class Application:
                 return plain_error(error.status, error.code, str(error), error.headers)
             case UnknownProfileError():
                 return plain_error(404, error.code, str(error))
+            case DatabaseError():  # it names hosts and files
+                _log.error("a request to %s failed: %s", scope["path"], error)
+                text = "the service cannot use its database now; try again"
+                return plain_error(503, error.code, text, {"retry-after": RETRY_S})
             case MoonpoolError() if error.fault is Fault.CALLER or error.retryable:
                 status = 503 if error.retryable else 400
                 headers = {"retry-after": RETRY_S} if error.retryable else {}

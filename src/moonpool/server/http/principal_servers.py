@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcp.server import Server
 
     from moonpool.server.http.callers import HttpCaller
-    from moonpool.server.http.sse_endpoint import SseConnection
+    from moonpool.server.http.sse_connection import SseConnection
     from moonpool.server.mcp.profiles import Profile
     from moonpool.server.mcp.server import OwnServer, ServedTools
 
@@ -105,7 +105,8 @@ class PrincipalServer:
 
     @property
     def is_idle(self) -> bool:
-        return not self._requests and not self.sessions and not self.sse_connections
+        """Whether nobody uses it, and no execution goes on without a request."""
+        return not (self._requests or self.sessions or self.sse_connections or self._tools.is_busy)
 
     @property
     def open_calls(self) -> int:
