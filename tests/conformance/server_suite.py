@@ -16,13 +16,23 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from apps import fresh_data
+from apps import DATA
 from conformance.suite import NODE, SUITE, Verdict
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-HARNESS = Path(__file__).with_name("harness.py")
+    from moonpool.core.json import JsonObject
+
+UPSTREAM = Path(__file__).with_name("upstream.py")
+BLOCK: JsonObject = {
+    "allow": ["*"],
+    "expose": "direct",
+    "elicitation": "relay",
+    "sampling": "relay",
+    "client_roots": True,
+    "requests_per_minute": 600,
+}
 MODERN = "2026-07-28"
 LEGACY = "legacy"
 RUNS = (("2025-11-25", LEGACY), ("2025-11-25", MODERN), (MODERN, MODERN))
@@ -30,6 +40,7 @@ RUNS = (("2025-11-25", LEGACY), ("2025-11-25", MODERN), (MODERN, MODERN))
 wants to see of questions, only a 2026 server says."""
 _STARTED_S = 60.0
 _RUN_S = 150.0
+_ADDRESS = re.compile(r"http://127\.0\.0\.1:\d+/mcp")
 _STAMP = re.compile(r"server-(.+)-\d{4}-\d\d-\d\dT[\d-]+Z")
 
 
@@ -78,18 +89,28 @@ def _verdict(path: Path) -> Verdict:
 
 @asynccontextmanager
 async def _served(era: str, scratch: Path) -> AsyncGenerator[str]:
-    """The address of a service with the profile `direct` and the fixture server of this era."""
-    data = fresh_data(scratch / "data")
-    with (scratch / "log").open("wb") as log:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable, HARNESS, data, era, stdin=DEVNULL, stdout=PIPE, stderr=log, cwd=scratch,
-        )  # fmt: skip
-        try:
-            assert process.stdout is not None
-            async with asyncio.timeout(_STARTED_S):
-                port = (await process.stdout.readline()).decode().strip()
-            assert port, (scratch / "log").read_text(encoding="utf-8")
-            yield f"http://127.0.0.1:{port}/mcp"
-        finally:
-            process.terminate()
-            await process.wait()
+    """The address of `moonpool serve` with the profile `direct` and the fixture server of this era."""
+    entry: JsonObject = {"command": sys.executable, "args": [str(UPSTREAM), era], "moonpool": BLOCK}
+    config = scratch / "servers.json"
+    config.write_text(json.dumps({"mcpServers": {"fixture": entry}}), encoding="utf-8")
+    options = ("--no-auth", "--profile", "direct", "--port", "0", "--data-dir", scratch / "data", "--config", config)
+    process = await asyncio.create_subprocess_exec(
+        Path(sys.prefix) / "bin" / "moonpool", "serve", *options,
+        stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE, cwd=scratch,
+        env={**os.environ, "MOONPOOL_DATA_DIR": str(DATA)},
+    )  # fmt: skip
+    try:
+        assert process.stderr is not None
+        said: list[str] = []
+        async with asyncio.timeout(_STARTED_S):
+            while not (found := _ADDRESS.search(said[-1] if said else "")):
+                said.append((await process.stderr.readline()).decode(errors="replace"))
+                assert said[-1], "".join(said)
+        reading = asyncio.ensure_future(process.stderr.read())  # a full pipe would hold it up
+        yield found[0]
+        process.terminate()
+        await reading
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()

@@ -58,7 +58,7 @@ if TYPE_CHECKING:
     from moonpool.server.http.admission import Admission
     from moonpool.server.http.sessions.registry import SessionRegistry
     from moonpool.server.mcp.profiles import Profile, Profiles
-    from moonpool.server.mcp.server import ServedTools
+    from moonpool.server.mcp.server import OwnServer, ServedTools
     from moonpool.settings import Settings
 
 TENANTS_MAX: Final = 256
@@ -166,7 +166,7 @@ class _Tools:
 
     organisations: Organisations
 
-    async def open_tools(self, caller: HttpCaller, profile: Profile, /) -> ServedTools:
+    async def open_tools(self, caller: HttpCaller, profile: Profile, /) -> ServedTools | OwnServer:
         """See `ToolsSource`. Raises ServiceBusyError, InputError."""
         tenant = (await self.organisations.get(caller.organisation)).tenant
         grant = tenant.caller_grants.grant(caller.principal, roles=caller.roles, client_id=caller.client_id)

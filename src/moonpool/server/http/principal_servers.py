@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from moonpool.server.http.callers import HttpCaller
     from moonpool.server.http.sse_connection import SseConnection
     from moonpool.server.mcp.profiles import Profile
-    from moonpool.server.mcp.server import ServedTools
+    from moonpool.server.mcp.server import OwnServer, ServedTools
 
 CALLERS_MAX: Final = 512
 SESSIONS_MAX: Final = 64
@@ -51,7 +51,7 @@ class ServiceBusyError(MoonpoolError):
 class ToolsSource(Protocol):
     """Opens what a caller uses (`moonpool.bootstrap.service.Service`)."""
 
-    async def open_tools(self, caller: HttpCaller, profile: Profile, /) -> ServedTools:
+    async def open_tools(self, caller: HttpCaller, profile: Profile, /) -> ServedTools | OwnServer:
         """The tools of this caller, whose tenant is opened for it. They are closed by who asked for them."""
         ...
 
@@ -77,7 +77,7 @@ class ServerKey:
 class PrincipalServer:
     """The tools of one caller, its sessions, and a server for requests without one."""
 
-    def __init__(self, tools: ServedTools, profile: Profile) -> None:
+    def __init__(self, tools: ServedTools | OwnServer, profile: Profile) -> None:
         self._tools, self._profile = tools, profile
         self._log = EventLog()
         self.sessions: dict[str, McpSession] = {}

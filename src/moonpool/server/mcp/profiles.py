@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.core.phrases import near_names
+from moonpool.server.mcp.direct.tools import DirectTools
 from moonpool.server.mcp.server import build_server
 from moonpool.server.mcp.tools import CodeTools
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from mcp.server import Server
 
     from moonpool.server.mcp.client_requests import Bindings
-    from moonpool.server.mcp.server import ServedTools
+    from moonpool.server.mcp.server import OwnServer, ServedTools
     from moonpool.server.mcp.tools import ServedApp
 
 DEFAULT_PROFILE: Final = "code"
@@ -40,8 +41,8 @@ class Profile:
     """One profile. `make_tools` is called once for each caller, `make_server` for each of its connections."""
 
     name: str
-    make_tools: Callable[[ServedApp, Bindings], ServedTools]
-    make_server: Callable[[ServedTools], Server[Any]] = field(default=build_server)
+    make_tools: Callable[[ServedApp, Bindings], ServedTools | OwnServer]
+    make_server: Callable[[ServedTools | OwnServer], Server[Any]] = field(default=build_server)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,4 +65,5 @@ class Profiles:
 
 
 CODE: Final = Profile(name=DEFAULT_PROFILE, make_tools=CodeTools)
-PROFILES: Final = Profiles.of([CODE])
+DIRECT: Final = Profile(name="direct", make_tools=DirectTools)
+PROFILES: Final = Profiles.of([CODE, DIRECT])
