@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).parents[1]
 _GROUPS = {
     "Open and run": ("session", "run", "Session", "Stream", "Files", "Tools", "Limits"),
+    "At a service": ("connect", "Service"),
     "Network": ("Network", "HeaderCredential", "NetworkAccess"),
     "Events": (
         "Output", "ToolCallStarted", "ToolCallEnded", "Progress", "CallEventsDropped", "ApprovalRequest",
@@ -39,10 +40,12 @@ _GROUPS = {
     "Errors": (
         "MoonpoolError", "InputError", "ConfigError", "HostUnfitError", "ExecutionFailedError", "ApprovalAnswerError",
         "FileTransferError", "LocalFileError", "NetworkRuleError", "FolderError",
+        "ServiceError", "ServiceUnavailableError",
     ),
 }  # fmt: skip
 _ALIASES = {
     "Servers": "sdk.options", "FileContent": "sdk.options", "AllowedDomains": "sdk.options", "Approve": "sdk.session",
+    "RemoteApprove": "sdk.service",
     "Answer": "sdk.session", "Event": "sdk.session", "StreamName": "sdk.results", "Form": "sdk.tool_search",
     "QuestionKind": "engine.server_request_events", "JsonValue": "core.json", "JsonObject": "core.json",
     "FailedBy": "core.envelope", "StateAfter": "core.envelope",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from moonpool.bootstrap import Engine, Tenant
+    from moonpool.core.audit import JournalPlace
     from moonpool.pipeline.approval import Approver
     from moonpool.sandboxes.fake import FakeGuest
 
@@ -121,7 +122,7 @@ async def open_engine_of_fakes(data: Path, **settings: Any) -> AsyncGenerator[En
 
 async def enter_tenant(
     stack: AsyncExitStack, engine: Engine, server: PathsServer, name: str, *, approver: Approver | None = None,
-    **block: Any,
+    journal_place: JournalPlace | None = None, **block: Any,
 ) -> Tenant:  # fmt: skip
     """Open tenant `name` with its path of the server; `block` is the server's `moonpool` block."""
     entry = {
@@ -131,5 +132,5 @@ async def enter_tenant(
     }
     config = parse_config(json.dumps({"mcpServers": {"paths": entry}}).encode(), source=name, environ={})
     return await stack.enter_async_context(
-        open_tenant(engine, name, config=config, approver=approver or AutoApprover())
+        open_tenant(engine, name, config=config, approver=approver or AutoApprover(), journal_place=journal_place)
     )

@@ -35,7 +35,9 @@ if TYPE_CHECKING:
         ToolCallStarted,
     )
     from moonpool.sdk.options import Limits, Network
+    from moonpool.sdk.remote.errors import ServiceError, ServiceUnavailableError
     from moonpool.sdk.results import Display, ExecutionFailedError, File, Result, Usage
+    from moonpool.sdk.service import Service, connect
     from moonpool.sdk.session import Event, Files, NetworkAccess, Session, Stream, Tools, run, session
     from moonpool.sdk.tool_search import Tool
 
@@ -73,6 +75,9 @@ _HOMES = {
     "Progress": "sdk.events",
     "Result": "sdk.results",
     "ServerQuestion": "sdk.events",
+    "Service": "sdk.service",
+    "ServiceError": "sdk.remote.errors",
+    "ServiceUnavailableError": "sdk.remote.errors",
     "Session": "sdk.session",
     "Stream": "sdk.session",
     "Tool": "sdk.tool_search",
@@ -82,6 +87,7 @@ _HOMES = {
     "Undone": "sdk.checkpoints",
     "UndoneCall": "sdk.checkpoints",
     "Usage": "sdk.results",
+    "connect": "sdk.service",
     "run": "sdk.session",
     "session": "sdk.session",
 }
@@ -119,6 +125,9 @@ __all__ = [
     "Progress",
     "Result",
     "ServerQuestion",
+    "Service",
+    "ServiceError",
+    "ServiceUnavailableError",
     "Session",
     "Stream",
     "Tool",
@@ -129,6 +138,7 @@ __all__ = [
     "UndoneCall",
     "Usage",
     "__version__",
+    "connect",
     "run",
     "session",
     "sync",

@@ -193,6 +193,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     public_url: str = ""
     """The address under which others reach `moonpool serve`, as `https://moonpool.example.com`. Empty: its own."""
 
+    oauth_issuers: Path | None = None
+    """The file of OAuth issuers whose access tokens `moonpool serve` takes. None: it takes none."""
+
     request_bytes_max: _Count = 4 * 1024**2
     """The body of one request to `moonpool serve`."""
 

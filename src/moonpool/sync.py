@@ -6,18 +6,20 @@ other.
 
 from __future__ import annotations
 
+import asyncio
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias, TypeVar, cast
 
 from moonpool.core.languages import PYTHON
 from moonpool.sdk import events, transfers
 from moonpool.sdk.approve_functions import EventTypes, in_a_thread
 from moonpool.sdk.events import CallEventsDropped, Output, Progress, ToolCallEnded, ToolCallStarted
-from moonpool.sdk.hosted_session import HostedSession
 from moonpool.sdk.options import SessionOptions
+from moonpool.sdk.remote.address import service_address
+from moonpool.sdk.remote.local_copies import copied_here
 from moonpool.sdk.requests import checked_kinds, code_request
 from moonpool.sdk.results import Display, Result
+from moonpool.sdk.service import beginning, check_approve, remote_options
 from moonpool.sdk.session_handle import SessionHandle, StreamHandle
-from moonpool.sdk.tool_search import definition, found, listed
 
 if TYPE_CHECKING:
     import os
@@ -25,14 +27,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.core.json import JsonObject
-    from moonpool.engine.files.service import FileEntry, SessionFiles
+    from moonpool.engine.files.service import FileEntry
     from moonpool.engine.packages.model import InstalledPackages
     from moonpool.engine.server_request_events import QuestionKind
     from moonpool.network.rules import HeaderCredential
     from moonpool.sdk.checkpoints import Checkpoint, Undone
     from moonpool.sdk.options import AllowedDomains, FileContent, Limits, Servers
+    from moonpool.sdk.remote.address import ServiceAddress
     from moonpool.sdk.results import Usage
     from moonpool.sdk.runtime_thread import Call
+    from moonpool.sdk.session_host import FilesOfSession, SessionHost
     from moonpool.sdk.tool_search import Form, Tool
 
 __all__ = [
@@ -41,9 +45,11 @@ __all__ = [
     "Files",
     "NetworkAccess",
     "ServerQuestion",
+    "Service",
     "Session",
     "Stream",
     "Tools",
+    "connect",
     "run",
     "session",
 ]
@@ -107,6 +113,7 @@ Event: TypeAlias = (
     | Result
 )
 Approve: TypeAlias = "Callable[[ApprovalRequest], bool | str | None] | Literal['ask', 'queue'] | None"
+RemoteApprove: TypeAlias = "Callable[[ApprovalRequest], bool | str | None] | None"
 _TYPES = EventTypes(ApprovalRequest, ServerQuestion)
 
 
@@ -130,7 +137,7 @@ class Session:
     def start(self) -> None:
         """Open the session now; else its first use does."""
         try:
-            self._handle.call(HostedSession.open).result()
+            self._handle.call(lambda hosted: hosted.open()).result()
         except BaseException:
             _end(self._handle.give_up())
             raise
@@ -154,6 +161,11 @@ class Session:
         return Stream(StreamHandle(self._handle, lambda hosted, caller: hosted.stream(request, kinds, caller)))
 
     @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, for good."""
+        return self._handle.is_closed
+
+    @property
     def usage(self) -> Usage:
         """What the session used so far."""
         return self._handle.usage
@@ -168,7 +180,7 @@ class Session:
 
     def reset(self) -> None:
         """Begin anew: variables and files are gone; packages and the `files` given to the session are there again."""
-        self._handle.call(HostedSession.reset).result()
+        self._handle.call(lambda hosted: hosted.reset()).result()
 
     def checkpoint(self, name: str) -> Checkpoint:
         """Keep the state as it is, under a name; see `moonpool.Session.checkpoint`."""
@@ -185,7 +197,7 @@ class Session:
 
     def fork(self) -> Session:
         """Another session that begins with the state of this one; see `moonpool.Session.fork`."""
-        made: list[HostedSession] = []
+        made: list[SessionHost] = []
         try:
             self._handle.call(lambda hosted: hosted.fork(made)).result()
         except BaseException:  # interrupted, perhaps when the work was done
@@ -266,8 +278,8 @@ class Files:
         """Remove a file, an empty folder, or with `recursive` a folder and all in it. Raises FileTransferError."""
         self._do(lambda files: files.delete(path, recursive=recursive))
 
-    def _do(self, work: Callable[[SessionFiles], Coroutine[Any, Any, _T]]) -> _T:
-        async def reached(hosted: HostedSession) -> _T:
+    def _do(self, work: Callable[[FilesOfSession], Coroutine[Any, Any, _T]]) -> _T:
+        async def reached(hosted: SessionHost) -> _T:
             return await work(await hosted.files())
 
         return self._session.call(reached).result()
@@ -281,21 +293,15 @@ class Tools:
 
     def search(self, queries: str | Sequence[str], *, server: str | None = None, limit: int = 10) -> tuple[Tool, ...]:
         """The tools that fit one question or several best. Raises CatalogQueryError, NotInCatalogError."""
-        return self._ask(lambda catalog: found(catalog, queries, server, limit))
+        return self._session.call(lambda hosted: hosted.search(queries, server, limit)).result()
 
     def list(self, server: str | None = None) -> tuple[Tool, ...]:
         """All tools, or those of one server. Raises NotInCatalogError."""
-        return self._ask(lambda catalog: listed(catalog, server))
+        return self._session.call(lambda hosted: hosted.tools(server)).result()
 
     def definition(self, path: str, form: Form = "stub") -> str | JsonObject:
         """All of a tool's definition; see `moonpool.Tools.definition`. Raises NotInCatalogError."""
-        return self._ask(lambda catalog: definition(catalog, path, form))
-
-    def _ask(self, question: Callable[[Any], _T]) -> _T:
-        async def reached(hosted: HostedSession) -> _T:
-            return question(await hosted.catalog())
-
-        return self._session.call(reached).result()
+        return self._session.call(lambda hosted: hosted.definition(path, form)).result()
 
 
 class NetworkAccess:
@@ -384,6 +390,87 @@ def run(  # noqa: PLR0913  those of a session, and of a run
     )
     with Session(options) as opened:
         return opened.run(code, timeout=timeout, language=language)
+
+
+class Service:
+    """A service that runs sessions. Made by `moonpool.sync.connect`; see `moonpool.Service`."""
+
+    def __init__(self, address: ServiceAddress) -> None:
+        self._address = address
+        self._sessions: list[Session] = []
+
+    def __repr__(self) -> str:
+        return f"<moonpool service {self._address.url}>"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the sessions that were opened by `session` and are open still."""
+        sessions, self._sessions = self._sessions, []
+        for one in sessions:
+            one.close()
+
+    def session(
+        self,
+        *,
+        environment: str | None = None,
+        approve: RemoteApprove = None,
+        files: Mapping[str, FileContent] | None = None,
+        limits: Limits | None = None,
+        checkpoints: bool = False,
+        network: AllowedDomains = None,
+        packages: str | Sequence[str] | None = None,
+    ) -> Session:
+        """A session at the service; see `moonpool.Service.session`. A function is called in a thread of its own."""
+        options = remote_options(
+            approve=approve,
+            environment=environment,
+            files=files,
+            limits=limits,
+            checkpoints=checkpoints,
+            network=network,
+            packages=packages,
+        )
+        check_approve(self._address, options)
+        handle = SessionHandle(options, _TYPES, lambda: in_a_thread, begin=beginning(self._address))
+        self._sessions = [one for one in self._sessions if not one.is_closed]
+        self._sessions.append(session := Session(options, handle=handle))
+        return session
+
+    def run(  # noqa: PLR0913  those of a session, and of a run
+        self,
+        code: str,
+        *,
+        timeout: float | None = None,
+        language: str = PYTHON,
+        environment: str | None = None,
+        approve: RemoteApprove = None,
+        files: Mapping[str, FileContent] | None = None,
+        limits: Limits | None = None,
+        network: AllowedDomains = None,
+    ) -> Result:
+        """Run one piece of code in a sandbox of its own at the service; see `moonpool.Service.run`."""
+        with self.session(
+            environment=environment, approve=approve, files=files, limits=limits, network=network
+        ) as opened:
+            result = opened.run(code, timeout=timeout, language=language)
+
+            async def get(path: str, local: Path) -> Path:
+                return await asyncio.to_thread(opened.files.get, path, local)
+
+            return asyncio.run(copied_here(result, get))
+
+
+def connect(url: str, key: str, *, approver: str | None = None, allow_http: bool = False) -> Service:
+    """Sessions at a service: `with moonpool.sync.connect("https://...", key) as service: ...`.
+
+    The parameters are those of `moonpool.connect`.
+    """
+    return Service(service_address(url, key, approver, allow_http=allow_http))
 
 
 def _end(closing: Call[None] | None) -> None:

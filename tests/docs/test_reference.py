@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 import re
 import runpy
+import tomllib
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast, get_args
@@ -36,6 +37,7 @@ from moonpool.ipybox.tool_exec.app import BODY_BYTES_MAX
 from moonpool.sandboxes import host_folders, messages, seccomp
 from moonpool.sandboxes.cgroups import UNIT_LINES
 from moonpool.sandboxes.folder_copies import KEPT_MAX
+from moonpool.server.http.authentication.issuer_file import IssuerEntry, read_issuers
 from moonpool.settings import Settings
 from moonpool_wire import folder_names, limits
 from tables import every_row
@@ -282,6 +284,31 @@ def test_the_three_tools_and_their_arguments_stand_on_the_page() -> None:
 def test_every_key_of_a_policy_file_has_a_row(title: str, entry: Any) -> None:
     shown = [row[0] for row in rows(section(read("docs/reference/policy-file.md"), title))]
     assert sorted(shown) == sorted(entry.__struct_encode_fields__)
+
+
+def test_every_key_of_an_issuer_has_a_row() -> None:
+    shown = [row[0] for row in rows(section(read("docs/how-to/oauth.md"), "Keys of an issuer"))]
+    assert sorted(shown) == sorted(IssuerEntry.__struct_encode_fields__)
+
+
+def test_the_issuers_on_the_page_can_be_read(tmp_path: Path) -> None:
+    texts = re.findall(r"^```toml\n(.*?)^```", read("docs/how-to/oauth.md"), re.MULTILINE | re.DOTALL)
+    for number, text in enumerate(texts):
+        path = tmp_path / f"{number}.toml"
+        path.write_text(text, encoding="utf-8")
+        assert len(read_issuers(path)) == 1
+    assert len(texts) == 2
+
+
+@pytest.mark.req("E-006")
+def test_every_part_of_the_review_of_oauth_is_shown_by_tests() -> None:
+    known = tomllib.loads((ROOT / "tests/requirements.toml").read_text(encoding="utf-8"))["rows"]
+    review = rows(read("docs/reference/oauth-review.md"))
+    assert len(review) >= 16
+    for row in review:
+        assert all(row), row
+        ids = row[-1].split(", ")
+        assert [one for one in ids if known[one]["status"].startswith("pending")] == [], row[0]
 
 
 BUILD: Any = runpy.run_path(str(ROOT / "docs" / "build.py"))

@@ -30,6 +30,7 @@ _BRIEF = {
     "moonpool/sandboxes/short_work.py": {"now"},  # 0.2 ms; it goes to a thread once it was not
     "moonpool/environments/guest.py": {"publish_guest", "_read_sources", "_package_folder"},
     "moonpool/store/journal.py": {"_commit_soon"},  # into the page cache, 70 us; the module says what bounds it
+    "moonpool/store/postgres_connections.py": {"open_connection"},  # asyncpg looks for ~/.pgpass and certificates
     "moonpool/features/approvals/table.py": {"is_unused"},  # one look-up before a question, where most have no file
     "moonpool/features/library/table.py": {"_state_of"},  # three look-ups before an execution, 5 us
     "moonpool/engine/artifacts.py": {"_free"},  # one look-up beside each such write, 2 us

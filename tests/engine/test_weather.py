@@ -29,6 +29,7 @@ result = [
 
 
 @pytest.mark.req("G-032", "G-033", "G-034", "G-035")
+@pytest.mark.slow
 async def test_the_weather_server_of_each_quickstart_is_called_and_its_constraints_hold() -> None:
     servers = {language: fixture_server("weather.py", *names) for language, names in NAMES.items()}
     with anyio.fail_after(60):

@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from moonpool.core.manifest import ServerListing as Listing
     from moonpool.features.approvals.model import ApprovalRequest
     from moonpool.pipeline.approval import Approver
+    from moonpool.pipeline.execution_grant import ClientConsent
 
 pytestmark = pytest.mark.anyio
 
@@ -113,7 +114,8 @@ class Bench:
 
     def __init__(
         self, answer: Any = None, *, approver: Approver | None = None, policy: Policy = ALLOW_ALL,
-        trusted: bool = True, limits: CallLimits | None = None, expiry_s: float = 600.0, **trust: Any,
+        trusted: bool = True, limits: CallLimits | None = None, expiry_s: float = 600.0,
+        consent: ClientConsent | None = None, **trust: Any,
     ) -> None:  # fmt: skip
         self.upstream = FakeUpstream(answer)
         self.journal = MemoryJournal()
@@ -123,6 +125,7 @@ class Bench:
         self.session = call_context(
             lambda: self.manifest, approvals=LiveApprovals(approver or AutoApprover(), expiry_s=expiry_s),
             policy=policy, trust={"s": ServerTrust(trusted=trusted, **trust)}, limits=limits or CallLimits(),
+            consent=consent,
         )  # fmt: skip
         self.count = 0
 

@@ -1,7 +1,7 @@
-"""The faces of sessions, so that one contract suite holds for all: coroutines, and plain calls in a thread.
+"""The faces of sessions, so that one contract suite holds for all: coroutines, plain calls in a thread, a service.
 
-The suite is every test that takes the fixture `face`. Another implementation, such as a client of a service, is one
-more `Face` in `FACES`; the tests use what `moonpool` exports and nothing else (`test_public_api.py` holds that).
+The suite is every test that takes the fixture `face`. Another implementation is one more `Face` in
+`FACES`; the tests use what `moonpool` exports and nothing else (`test_public_api.py` holds that).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import moonpool
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
     from contextlib import AbstractAsyncContextManager
+
+    from sdk.service import ServiceThread
 
 
 class Face(Protocol):
@@ -109,4 +111,33 @@ class _Question(_Awaited):
         return getattr(self._target, name)
 
 
-FACES: tuple[Face, ...] = (Coroutines(), PlainCalls())
+_OF_THE_OPERATOR = ("servers", "policy", "workspace")
+
+
+class Connected:
+    """`moonpool.connect`, over a socket, to a service whose operator chose servers, rules and bounds as the test does.
+
+    The application answers approvals with a second key.
+    """
+
+    name = "connected"
+    service: ServiceThread  # started by `conftest.py`
+
+    @asynccontextmanager
+    async def session(self, **options: Any) -> AsyncGenerator[Any]:
+        chosen = {name: options.pop(name) for name in _OF_THE_OPERATOR if name in options}
+        if isinstance(packages := options.get("packages"), list):
+            chosen["packages"] = packages
+        async with self.service.organisation(**chosen) as organisation:
+            connected = moonpool.connect(self.service.url, organisation.key, approver=organisation.other_key)
+            async with connected as service, service.session(**options) as opened:
+                yield opened
+
+    async def run(self, code: str, **options: Any) -> moonpool.Result:
+        async with self.service.organisation() as organisation:
+            return await moonpool.connect(self.service.url, organisation.key).run(code, **options)
+
+
+CONNECTED = Connected()
+LOCAL_FACES = (Coroutines(), PlainCalls())
+FACES: tuple[Face, ...] = (*LOCAL_FACES, CONNECTED)

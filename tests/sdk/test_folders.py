@@ -34,9 +34,9 @@ def folder() -> Generator[Path]:
 
 
 @pytest.mark.req("X-04")
-async def test_the_workspace_is_the_folder(face: Coroutines | PlainCalls, folder: Path) -> None:
+async def test_the_workspace_is_the_folder(local_face: Coroutines | PlainCalls, folder: Path) -> None:
     (folder / "in.txt").write_text("of the host", encoding="utf-8")
-    async with face.session(servers=ECHO, workspace=folder) as s:
+    async with local_face.session(servers=ECHO, workspace=folder) as s:
         ran = await s.run(
             "import os\nfrom servers.echo import text\nr = await text(text=open('in.txt').read())\n"
             "open('out.txt', 'w').write(r.data)\n[os.getcwd(), sorted(os.listdir('/workspace'))]"
@@ -55,8 +55,8 @@ async def test_the_workspace_is_the_folder(face: Coroutines | PlainCalls, folder
     assert sorted(path.name for path in folder.iterdir()) == [".env", "in.txt", "out.txt", "put.txt"]
 
 
-async def test_code_with_a_folder_can_have_a_network(face: Coroutines | PlainCalls, folder: Path) -> None:
-    async with face.session(workspace=folder, network=["a.example"]) as s:
+async def test_code_with_a_folder_can_have_a_network(local_face: Coroutines | PlainCalls, folder: Path) -> None:
+    async with local_face.session(workspace=folder, network=["a.example"]) as s:
         ran = await s.run(
             "import socket, urllib.error, urllib.request\n"
             "try:\n    urllib.request.urlopen('http://evil.example/', timeout=30)\n"
@@ -68,13 +68,13 @@ async def test_code_with_a_folder_can_have_a_network(face: Coroutines | PlainCal
     assert "not among the domains" in (folder / "said").read_text(encoding="utf-8")
 
 
-async def test_what_cannot_be_meant_with_a_folder_is_refused(face: Coroutines | PlainCalls, folder: Path) -> None:
+async def test_what_cannot_be_meant_with_a_folder_is_refused(local_face: Coroutines | PlainCalls, folder: Path) -> None:
     for options in ({"checkpoints": True}, {"files": {"a": "b"}}):
         with pytest.raises(moonpool.InputError, match="workspace= is a folder of this machine"):
-            async with face.session(workspace=folder, **options):
+            async with local_face.session(workspace=folder, **options):
                 pass
     with pytest.raises(moonpool.FolderError, match=r"\[?it is the system's own"):
-        async with face.session(workspace="/etc"):
+        async with local_face.session(workspace="/etc"):
             pass
 
 

@@ -9,7 +9,7 @@ import pytest
 import moonpool
 
 if TYPE_CHECKING:
-    from sdk.faces import Coroutines, PlainCalls
+    from sdk.faces import Face
 
 pytestmark = pytest.mark.anyio
 
@@ -23,7 +23,7 @@ said
 """
 
 
-async def test_a_session_reaches_what_the_application_allows_also_after_a_reset(face: Coroutines | PlainCalls) -> None:
+async def test_a_session_reaches_what_the_application_allows_also_after_a_reset(face: Face) -> None:
     async with face.session(network=moonpool.Network(allow=["a.example", "*.b.example:8443"])) as s:
         assert s.network.allowed == ("a.example", "*.b.example:8443")
         refused = (await s.run(ASK)).data
@@ -38,7 +38,7 @@ async def test_a_session_reaches_what_the_application_allows_also_after_a_reset(
         assert "not among the domains" in (await s.run(ASK)).data
 
 
-async def test_what_cannot_be_allowed_is_refused_before_anything_is_opened(face: Coroutines | PlainCalls) -> None:
+async def test_what_cannot_be_allowed_is_refused_before_anything_is_opened(face: Face) -> None:
     for wrong, error in (
         (["*"], moonpool.NetworkRuleError),
         ("a.example", moonpool.InputError),

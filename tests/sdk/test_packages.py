@@ -13,13 +13,13 @@ from packages.fake_index import Index
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from sdk.faces import Coroutines, PlainCalls
+    from sdk.faces import Face
 
 pytestmark = pytest.mark.anyio
 
 
 async def test_an_application_installs_packages_which_a_reset_keeps(
-    face: Coroutines | PlainCalls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    face: Face, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index = Index(tmp_path)
     index.add("small")

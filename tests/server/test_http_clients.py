@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from server.services import OpenService
 
 pytestmark = pytest.mark.anyio
-NAMES = ["search_tools", "get_tool_definition", "execute_code"]
+NAMES = ["search_tools", "get_tool_definition", "execute_code", "wait"]
 
 
 @pytest.fixture(scope="module")

@@ -47,7 +47,7 @@ async def service() -> AsyncGenerator[OpenService]:
         yield one
 
 
-@pytest.mark.req("B-021", "B-076", "B-077")
+@pytest.mark.req("B-021", "B-076", "B-077", "L-016")
 async def test_foreign_names_are_refused(service: OpenService) -> None:
     for path, method in itertools.product(PATHS, ("POST", "GET", "DELETE")):
         await _refuses_foreign_names(service, path, method)
@@ -243,6 +243,12 @@ def test_names_of_a_service(host: str, port: int, public: str, named: str, accep
 def test_a_public_url_is_an_origin(url: str) -> None:
     with pytest.raises(ConfigError, match="public_url must be like https://"):
         Names.of("127.0.0.1", 8080, public_url=url)
+
+
+def test_answers_do_not_wait_for_acknowledgements() -> None:
+    listener = serving.ServiceListener("127.0.0.1", 0)
+    with closing(listener):
+        assert listener.socket.proto == socket.IPPROTO_TCP  # asyncio looks at this before it sets TCP_NODELAY
 
 
 def test_a_port_in_use_stops_the_start() -> None:

@@ -106,7 +106,7 @@ async def test_revisions_are_negotiated(service: OpenService) -> None:
     assert "mcp-session-id" not in refused.headers
 
 
-@pytest.mark.req("A-012", "A-014", "A-015", "A-016", "B-034", "B-035", "B-072", "X-20")
+@pytest.mark.req("A-012", "A-014", "A-015", "A-016", "B-034", "B-035", "B-072", "X-20", "A-010", "B-036")
 async def test_batches_are_for_one_revision(service: OpenService) -> None:
     batch = [request("ping", id=1), notification("notifications/initialized"), request("tools/list", id="1")]
 
@@ -119,6 +119,11 @@ async def test_batches_are_for_one_revision(service: OpenService) -> None:
         assert inside[0]["error"]["code"] == -32600
         only_news = await service.post([notification("notifications/initialized")], **headers)
         assert (only_news.status_code, only_news.content) == (202, b"")
+        result = {"jsonrpc": "2.0", "id": 9, "result": {}}
+        only_answers = await service.post([result], **headers)
+        assert (only_answers.status_code, only_answers.content) == (202, b"")
+        mixed = await service.post([request("ping"), result], **headers)
+        assert (mixed.status_code, mixed.json()["error"]["code"]) == (400, -32600)
     for headers in (await service.session("2025-06-18"), {"mcp_protocol_version": "2025-11-25"}):
         refused = await service.post(batch, **headers)
         assert (refused.status_code, refused.json()["error"]["code"]) == (400, -32600)
@@ -159,7 +164,7 @@ async def test_wrong_messages_have_the_codes_of_json_rpc(
     assert refused.status_code == (status or 200)
 
 
-@pytest.mark.req("B-064", "B-070", "B-073", "B-074")
+@pytest.mark.req("B-064", "B-070", "B-073", "B-074", "B-048", "X-01")
 async def test_headers_must_fit(service: OpenService) -> None:
     session = await service.session("2025-06-18")
 
@@ -194,7 +199,7 @@ async def test_headers_must_fit(service: OpenService) -> None:
 async def test_accept_is_optional(service: OpenService, accept: str | None, kind: str | None) -> None:
     session = await service.session()
     headers = {**session, **({} if accept is None else {"accept": accept})}
-    del service.http.headers["accept"]
+    service.http.headers.pop("accept", None)
 
     answer = await service.post(request("ping"), **headers)
 
@@ -213,7 +218,7 @@ async def test_ids_keep_their_type_and_text_its_characters(service: OpenService)
     assert ran["result"]["structuredContent"]["data"] == text
 
 
-@pytest.mark.req("B-041", "B-043", "B-054", "B-055", "A-081", "A-083")
+@pytest.mark.req("B-041", "B-043", "B-054", "B-055", "A-081", "A-083", "B-040")
 async def test_progress_travels_on_the_stream_of_its_call(service: OpenService) -> None:
     session = await service.session()
     message = execute("print('one', flush=True)\nresult = 2", meta={"progressToken": "t"})
@@ -269,7 +274,7 @@ async def test_a_call_goes_on_without_its_connection(service: OpenService) -> No
     assert heard[-1]["result"]["structuredContent"]["data"] == "done"
 
 
-@pytest.mark.req("A-071", "A-063", "A-072", "A-077")
+@pytest.mark.req("A-071", "A-063", "A-072", "A-077", "A-010")
 async def test_a_cancelled_call_is_killed_and_not_answered(service: OpenService) -> None:
     session = await service.session()
     headers = {**STREAMS, **_named(session)}

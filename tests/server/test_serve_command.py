@@ -160,11 +160,11 @@ def test_the_older_sdk_and_the_inspector_work(tmp_path: Path) -> None:
             timeout=120,
             check=False,
         )
-        assert old.stdout.splitlines() == ["search_tools,get_tool_definition,execute_code 42"] * 2, old.stderr
+        assert old.stdout.splitlines() == ["search_tools,get_tool_definition,execute_code,wait 42"] * 2, old.stderr
         sse = serving.url.removesuffix("/mcp") + "/sse"
         for url, transport in ((serving.url, "http"), (sse, "sse")):
             listed = _inspect(url, transport, "tools/list")
-            assert [tool["name"] for tool in listed["tools"]][-1] == "execute_code"
+            assert [tool["name"] for tool in listed["tools"]][2] == "execute_code"
             call = ("tools/call", "--tool-name", "execute_code", "--tool-arg", "code=result = 6 * 7")
             assert _inspect(url, transport, *call)["structuredContent"] == {"ok": True, "data": 42}
 

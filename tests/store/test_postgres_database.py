@@ -84,7 +84,7 @@ async def test_replicas_that_start_together_make_the_tables_once(database: str) 
 async def test_an_older_schema_is_refused_and_upgraded_by_command(database: str) -> None:
     await upgrade_database(address(database))
     async with open_database(address(database)) as one:
-        for table in ("api_key", "organisation"):
+        for table in ("consent", "api_key", "organisation"):
             await one.write(lambda connection, name=table: connection.execute(text(f"DROP TABLE {name}")))
         await one.write(lambda connection: connection.execute(text("UPDATE alembic_version SET version_num = '0000'")))
     with pytest.raises(DatabaseSchemaError, match=r"older Moonpool \(version 0000.*`moonpool db upgrade`"):
@@ -303,7 +303,9 @@ async def test_the_journals_tables_may_have_been_there_first(database: str) -> N
     await connection.execute("CREATE TABLE audit_head (tenant_id text PRIMARY KEY)")
     async with open_database(address(database)) as one:
         assert await ids(one) == []
-    await connection.execute("DROP TABLE alembic_version, api_key, organisation; CREATE TABLE songs (name text)")
+    await connection.execute(
+        "DROP TABLE alembic_version, api_key, consent, organisation; CREATE TABLE songs (name text)"
+    )
     await connection.close()
     with pytest.raises(DatabaseSchemaError, match=r"not Moonpool's \(songs\)"):
         await _open_once(database)

@@ -90,8 +90,8 @@ async def test_every_line_is_a_message_and_no_id_or_token_is_used_twice(
 @pytest.mark.req("A-030", "A-031")
 async def test_a_handshake_that_takes_too_long_is_not_cancelled_but_left(log: Path) -> None:
     with anyio.fail_after(30):
-        async with upstream(raw("never-answers", log, connect_timeout_s=0.6), known_versions=OLD) as srv:
-            with pytest.raises(UpstreamError, match=r"within 0\.6 s") as caught:
+        async with upstream(raw("never-answers", log, connect_timeout_s=2), known_versions=OLD) as srv:
+            with pytest.raises(UpstreamError, match="within 2 s") as caught:
                 await srv.list_tools()
 
     assert caught.value.code == "upstream_connect_timeout"
@@ -155,16 +155,23 @@ async def test_a_server_that_declares_no_tools_has_none_and_is_not_asked_for_the
 
 
 @pytest.mark.req("A-056", "A-061")
-@pytest.mark.parametrize("method", ["server/discover", "tools/list", "tools/call"])
+@pytest.mark.parametrize(
+    "method", ["server/discover", pytest.param("tools/list", marks=pytest.mark.slow), "tools/call"]
+)
 async def test_no_request_waits_for_ever(log: Path, method: str) -> None:
-    block = {"connect_timeout_s": 1, "timeout_s": 0.5}
-    with anyio.fail_after(30):
+    block = {"connect_timeout_s": 5, "timeout_s": 0.5}
+    with anyio.fail_after(40):
         async with upstream(raw("silent", log, method, **block)) as srv:
             if method == "server/discover":  # a server that does not know it and says nothing is one of before
                 assert (await srv.list_tools()).protocol_version == "2025-06-18"
-            else:
+            elif method == "tools/list":
                 with pytest.raises(UpstreamError) as caught:
-                    await (srv.list_tools() if method == "tools/list" else echo(srv, 0.5))
+                    await srv.list_tools()
+                assert caught.value.code == "upstream_call_timeout"
+            else:
+                await srv.list_tools()  # its start takes none of the call's time
+                with pytest.raises(UpstreamError) as caught:
+                    await echo(srv, 0.5)
                 assert caught.value.code == "upstream_call_timeout"
 
     assert method in {line["method"] for line in lines_of(log)}
@@ -177,7 +184,7 @@ async def test_progress_does_not_give_a_call_more_time(log: Path, caplog: pytest
         async with upstream(raw("progresses", log)) as srv:
             await srv.list_tools()
             with pytest.raises(UpstreamError) as caught:
-                await echo(srv, 0.6)
+                await echo(srv, 1.5)
 
     assert caught.value.code == "upstream_call_timeout"
     assert "echo: 1" in caplog.text

@@ -12,6 +12,7 @@ from moonpool.core.errors import InputError
 from moonpool.core.hidden_characters import all_seen
 from moonpool.core.phrases import clip
 from moonpool.features.approvals.queue_approver import GrantedApprovals
+from moonpool.features.consents.model import PairConsent
 from moonpool.pipeline.approval import LiveApprovals
 from moonpool.pipeline.budgets import Ledger
 from moonpool.pipeline.call_state import CallContext
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from moonpool.configuration.servers import McpConfig
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.features.approvals.model import ApprovalAnswer, ApprovalQueue, ApprovalRequest
+    from moonpool.features.consents.model import Consents
     from moonpool.pipeline.approval import ApprovalBounds, ApprovalService, Approver
     from moonpool.pipeline.caller_grant import RunFacts
     from moonpool.pipeline.deadline import Deadline
@@ -54,17 +56,29 @@ class CallerGrants:
         *,
         tenant_id: str,
         bounds: ApprovalBounds,
+        consents: Consents | None = None,
     ) -> None:
         """`trust` is what the host says about each server. `queue` has the approval grants, also for other approvers;
-        `tool_registry` rechecks tools that are held back or could not be listed. `bounds` are those of the process.
+        `tool_registry` rechecks tools that are held back or could not be listed. `bounds` are those of the
+        process. Without `consents` no OAuth client has any.
         """
         self._settings, self._trust, self._policy, self._tool_registry = settings, trust, policy, tool_registry
         self._asking = LiveApprovals(approver, expiry_s=settings.approval_expiry_s, tenant_id=tenant_id, bounds=bounds)
         self._approvals = GrantedApprovals(self._asking, queue)
         self._ledgers: dict[str, Ledger] = {}
+        self._tenant_id, self._consents = tenant_id, consents
 
-    def grant(self, principal: str, *, roles: tuple[str, ...] = (), layers: tuple[Layer, ...] = ()) -> CallerGrant:
-        """The grant of one request: principal, roles, and rules in addition to the tenant's.
+    def grant(
+        self,
+        principal: str,
+        *,
+        roles: tuple[str, ...] = (),
+        layers: tuple[Layer, ...] = (),
+        client_id: str | None = None,
+        calls_max: int | None = None,
+    ) -> CallerGrant:
+        """The grant of one request: principal, roles, rules in addition to the tenant's, and the OAuth client, if any;
+        `calls_max` where an execution may make fewer calls than the settings say.
 
         Budgets of a principal are counted over all its requests, whatever rules they bring. Raises InputError for a
         name that is empty, longer than `PRINCIPAL_CHARS_MAX` or not visible as it is, and above `PRINCIPALS_MAX`.
@@ -75,7 +89,9 @@ class CallerGrants:
             raise InputError(f"{problem}; use 1 to {PRINCIPAL_CHARS_MAX} visible characters")
         key = self._ledger(principal)
         policy = Policy(layers=(*self._policy.layers, *layers)) if layers else self._policy
-        settings, tool_registry = self._settings, self._tool_registry
+        tool_registry = self._tool_registry
+        limits = CallLimits(calls_max=min(self._settings.tool_calls_max, calls_max or self._settings.tool_calls_max))
+        consent = None if client_id is None else PairConsent(self._consents, self._tenant_id, principal, client_id)
 
         def make_context(facts: RunFacts) -> CallContext:
             deadline = facts.deadline
@@ -87,8 +103,9 @@ class CallerGrants:
                     responder=facts.responder,
                     policy=policy,
                     trust=self._trust,
-                    limits=CallLimits(calls_max=settings.tool_calls_max),
+                    limits=limits,
                     key=key,
+                    consent=consent,
                 ),
                 counters=facts.counters,
                 stages=facts.stages,
@@ -134,6 +151,7 @@ def server_trust(config: McpConfig | None, redactor: Redactor) -> dict[str, Serv
             digest=resolved_key(server),
             address=clip(redactor.text(server.reached_by, Tally()), _ADDRESS_CHARS_MAX),
             config_file=config.source,
+            may_log_in=server.may_log_in,
         )
         for server in config.servers
     }

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from moonpool.features.consents.service import UserConsents
 from moonpool.features.keys.service import Keys
 from moonpool.features.organisations.service import Organisations
 from moonpool.sandboxes.identity import serves_several_tenants
@@ -27,6 +28,7 @@ class ServiceData:
     database: Database
     organisations: Organisations
     keys: Keys
+    consents: UserConsents
 
 
 @asynccontextmanager
@@ -36,7 +38,8 @@ async def open_service_data(settings: Settings, data: Path) -> AsyncGenerator[Se
     async with open_database(address, connections_max=settings.database_connections_max) as database:
         keys = Keys(database, region=settings.key_region)
         try:
-            yield ServiceData(database, Organisations(database, several=serves_several_tenants()), keys)
+            organisations = Organisations(database, several=serves_several_tenants())
+            yield ServiceData(database, organisations, keys, UserConsents(database))
         finally:
             await keys.close()
 

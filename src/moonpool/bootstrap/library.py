@@ -14,8 +14,7 @@ from moonpool.core.errors import MoonpoolError
 from moonpool.features.library.service import LibraryChanges
 from moonpool.features.library.table import LibraryStore
 from moonpool.redaction.redactor import Tally
-from moonpool.store.journal import open_journal
-from moonpool.store.journal_reading import has_row
+from moonpool.store.journal import JournalFilePlace
 from moonpool.store.paths import journal_path, library_dir
 
 if TYPE_CHECKING:
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.configuration.servers import McpConfig
-    from moonpool.core.audit import Journal
+    from moonpool.core.audit import Journal, JournalReader
     from moonpool.settings import Settings
 
 _log = logging.getLogger(__name__)
@@ -34,9 +33,9 @@ def library_store(settings: Settings, environ: Mapping[str, str]) -> LibraryStor
     return LibraryStore(library_dir(data_folder(settings, environ)))
 
 
-async def settle_library(journal: Journal, data: Path) -> None:
+async def settle_library(journal: Journal, reader: JournalReader, data: Path) -> None:
     """Record the outcome of a change whose process died. A failure is logged; the next call tries again."""
-    changes = _changes(journal, data)
+    changes = _changes(journal, reader, data)
     try:
         await changes.settle()
     except MoonpoolError as error:
@@ -50,17 +49,20 @@ async def open_library_changes(
     """Changes to the library, which are recorded; content with a secret is refused. Raises JournalError."""
     redactor = make_redactor(settings, config)
     data = data_folder(settings, environ)
-    async with open_journal(journal_path(data)) as journal:
-        yield _changes(journal, data, holds_secret=lambda content: redactor.data(content, Tally()) != content)
+    place = JournalFilePlace(journal_path(data))
+    async with place.open(lazily=False) as journal:
+        yield _changes(
+            journal, place.reader(), data, holds_secret=lambda content: redactor.data(content, Tally()) != content
+        )
 
 
 def _changes(
-    journal: Journal, data: Path, *, holds_secret: Callable[[bytes], bool] = lambda _: False
+    journal: Journal, reader: JournalReader, data: Path, *, holds_secret: Callable[[bytes], bool] = lambda _: False
 ) -> LibraryChanges:
     return LibraryChanges(
         LibraryStore(library_dir(data)),
         journal,
         local_principal(),
-        has_ended=lambda change_id: has_row(journal_path(data), change_id, LibraryRecord.kind),
+        has_ended=lambda change_id: reader.has(change_id, LibraryRecord.kind),
         holds_secret=holds_secret,
     )

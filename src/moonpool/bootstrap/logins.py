@@ -61,5 +61,5 @@ def make_credentials(
             on_secrets=None if on_secrets is None else partial(on_secrets, server.server_id),
         )
         for server in config.servers
-        if server.url
+        if server.may_log_in
     }

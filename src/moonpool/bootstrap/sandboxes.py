@@ -97,7 +97,12 @@ def sandbox_spec(
     settings: Settings, environment: Environment, data: Path, found: Sequence[RuntimeProgram | Absence] = ()
 ) -> SandboxSpec:
     """The sandbox spec for `settings`, with `environment` and the `found` runtimes."""
-    limits = SandboxLimits(
+    return SandboxSpec(image=image_spec(environment, data / "environments", found), limits=sandbox_limits(settings))
+
+
+def sandbox_limits(settings: Settings) -> SandboxLimits:
+    """The limits of one sandbox."""
+    return SandboxLimits(
         memory_bytes_max=settings.memory_bytes_max,
         process_count_max=settings.process_count_max,
         cpu_s_max=settings.cpu_s_max,
@@ -105,7 +110,6 @@ def sandbox_spec(
         disk_bytes_max=settings.disk_bytes_max,
         fsize_bytes_max=settings.disk_bytes_max,
     )
-    return SandboxSpec(image=image_spec(environment, data / "environments", found), limits=limits)
 
 
 def image_spec(environment: Environment, root: Path, found: Sequence[RuntimeProgram | Absence] = ()) -> ImageSpec:

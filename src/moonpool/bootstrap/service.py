@@ -37,6 +37,7 @@ from moonpool.server.http.principal_servers import PrincipalServers, ServiceBusy
 from moonpool.server.mcp.approver import ElicitingApprover
 from moonpool.server.mcp.client_requests import Bindings
 from moonpool.server.mcp.profiles import PROFILES
+from moonpool.store.journal_reading import FileJournalReader
 from moonpool.store.paths import DEFAULT_TENANT, journal_path, tenant_dir
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ if TYPE_CHECKING:
     from moonpool.bootstrap.engine import Engine
     from moonpool.bootstrap.tenant import Tenant
     from moonpool.configuration.servers import McpConfig
+    from moonpool.core.audit import JournalReader
     from moonpool.environments.base import ProgressSink
+    from moonpool.features.consents.model import Consents
     from moonpool.features.usage.measures import Measures
     from moonpool.sandboxes.base import SandboxBackend
     from moonpool.server.http.admission import Admission
@@ -73,10 +76,16 @@ class Organisations:
     """The open tenants. Each is opened once."""
 
     def __init__(
-        self, engine: Engine, config: McpConfig | None, report: Callable[[str], None], *, is_alone: bool
+        self,
+        engine: Engine,
+        config: McpConfig | None,
+        report: Callable[[str], None],
+        *,
+        is_alone: bool,
+        consents: Consents | None,
     ) -> None:
         """`is_alone`: this process can keep only one apart from others, see `sandboxes.identity`."""
-        self._engine, self._config, self._report = engine, config, report
+        self._engine, self._config, self._report, self._consents = engine, config, report, consents
         self._count_max = 1 if is_alone else TENANTS_MAX
         self._stack = AsyncExitStack()
         self._opening: dict[str, asyncio.Task[OpenOrganisation]] = {}
@@ -115,7 +124,15 @@ class Organisations:
             approver = ElicitingApprover(queue)
             policy = await asyncio.to_thread(policy_in_force, settings, self._config)
             tenant = await stack.enter_async_context(
-                open_tenant(engine, organisation, config=self._config, approver=approver, policy=policy, eagerly=True)
+                open_tenant(
+                    engine,
+                    organisation,
+                    config=self._config,
+                    approver=approver,
+                    policy=policy,
+                    eagerly=True,
+                    consents=self._consents,
+                )
             )
             self._stack.push_async_exit(stack.pop_all())
             return OpenOrganisation(tenant, approver.bindings)
@@ -151,7 +168,7 @@ class _Tools:
         """See `ToolsSource`. Raises ServiceBusyError, InputError."""
         organisation = await self.organisations.get(caller.organisation)
         tenant = organisation.tenant
-        grant = tenant.caller_grants.grant(caller.principal, roles=caller.roles)
+        grant = tenant.caller_grants.grant(caller.principal, roles=caller.roles, client_id=caller.client_id)
         # SECURITY: nobody approves the calls of their own code, so a program with a key is not asked about them: its
         # questions wait in the queue. A person who has logged in is asked at the client.
         bindings = organisation.bindings if caller.is_person else Bindings()
@@ -170,11 +187,12 @@ async def open_service(  # noqa: PLR0913  what a service is made of
     progress: ProgressSink | None = None,
     backend: SandboxBackend | None = None,
     is_open: bool = False,
+    consents: Consents | None = None,
 ) -> AsyncGenerator[Service]:
     """Open it and prove that code can be isolated. Raises the errors of `open_engine`, ConfigError, SandboxStartError.
 
     `state` is the folder of what organisations own. `is_open`: without authentication, for one organisation and its
-    figures for everybody.
+    figures for everybody. Without `consents` no OAuth client uses a login to a server.
     """
     state = state or data_folder(settings, environ)
     await asyncio.to_thread(policy_in_force, settings, config)  # first: nothing may start without a policy
@@ -186,14 +204,14 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         is_alone = not serves_several_tenants()
         if is_alone and not is_open:
             await engine.backend.close_scope(engine.sandbox_spec.scope)  # its uid is wanted for the organisation
-        organisations = Organisations(engine, config, report, is_alone=is_alone)
+        organisations = Organisations(engine, config, report, is_alone=is_alone, consents=consents)
         stack.push_async_callback(lambda: finish(organisations.close()))
         servers = PrincipalServers(_Tools(organisations))
         stack.push_async_callback(lambda: finish(servers.close()))
         if is_open:
             await organisations.get(DEFAULT_TENANT)
         endpoints = McpEndpoints(servers, profiles, body_bytes_max=settings.request_bytes_max)
-        figures = MetricsApp(_metrics(engine, journal_path(state)), hosts=None)
+        figures = MetricsApp(_metrics(engine, FileJournalReader(journal_path(state))), hosts=None)
         routes = (
             asgi_route("/mcp", endpoints.mcp),
             asgi_route("/mcp/{profile}", endpoints.mcp),
@@ -231,7 +249,7 @@ def limited(inner: Admission, settings: Settings) -> Admission:
     return LimitedAdmission(inner, ClientAddresses(trusted_networks(settings.trusted_proxies)))
 
 
-def _metrics(engine: Engine, journal: Path) -> Metrics:
+def _metrics(engine: Engine, journal: JournalReader) -> Metrics:
     """Live figures of the process, and those on record of the default tenant."""
 
     def expose(recorded: Measures) -> Exposed:

@@ -36,7 +36,7 @@ from moonpool.pipeline.pipeline import CallPipeline
 from moonpool.pipeline.server_requests import ServerRequests
 from moonpool.redaction.known_values import GrowingValues
 from moonpool.sandboxes.shielding import finish
-from moonpool.store.journal import open_journal
+from moonpool.store.journal import JournalFilePlace
 from moonpool.store.journal_records import JournalRecords
 from moonpool.store.paths import (
     DEFAULT_TENANT,
@@ -58,9 +58,11 @@ if TYPE_CHECKING:
     from moonpool.bootstrap.models import VectorMaker
     from moonpool.bootstrap.owner_tasks import OwnerTask
     from moonpool.configuration.servers import McpConfig
+    from moonpool.core.audit import JournalPlace
     from moonpool.engine.packages.installer import PackageInstaller
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.environments.base import ProgressSink
+    from moonpool.features.consents.model import Consents
     from moonpool.features.learned_types.service import LearnedTypes
     from moonpool.network.rules import NetworkRules
     from moonpool.pipeline.approval import Approver
@@ -88,6 +90,7 @@ class Tenant:
     executions: Executions
     approvals: Approvals
     added_servers: AddedServers
+    journal_place: JournalPlace
 
     @property
     def vectors(self) -> VectorMaker | None:
@@ -109,13 +112,16 @@ async def open_tenant(  # noqa: PLR0913  what a tenant has of its own
     policy: Policy | None = None,
     eagerly: bool = False,
     data: Path | None = None,
+    journal_place: JournalPlace | None = None,
+    consents: Consents | None = None,
 ) -> AsyncGenerator[Tenant]:
     """Open a tenant; on exit its sessions end, its sandboxes are gone and its records are committed.
 
     Any task may leave it; `Engine.close_tenant` closes it earlier. `settings` are its own limits and rules where they
     differ from the engine's; `policy` is one that was read already. `data` is its folder, if not the one that its id
-    has; several tenants of one owner may share a folder. `eagerly` opens the journal now, so that a fault of its file
-    is heard at once; else the first record opens it.
+    has; several tenants of one owner may share a folder. `journal_place` is where its journal lies, if not in a file
+    there. `eagerly` opens it now, so that a fault is heard at once; else the first record opens it. `consents` are
+    those of users to OAuth clients.
     Raises InputError for an id that cannot be one or is open already, ConfigError, JournalError.
     """
     check_id(tenant_id, what="a tenant")
@@ -123,7 +129,10 @@ async def open_tenant(  # noqa: PLR0913  what a tenant has of its own
     # each other's sandboxes.
     folder = data or tenant_dir(engine.state, tenant_id)
     settings = settings or engine.settings
-    resource = _tenant(engine, tenant_id, folder, config, approver, settings, policy, eagerly=eagerly)
+    resource = _tenant(
+        engine, tenant_id, folder, config, approver, settings, policy,
+        consents=consents, eagerly=eagerly, journal_place=journal_place,
+    )  # fmt: skip
     owner: OwnerTask[Tenant] = engine.tenants.start(tenant_id, resource, f"tenant {tenant_id!r}")
     tenant = await owner.opened()
     try:
@@ -142,16 +151,19 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
     settings: Settings,
     policy: Policy | None,
     *,
+    consents: Consents | None,
     eagerly: bool,
+    journal_place: JournalPlace | None,
 ) -> AsyncGenerator[Tenant]:
     """See `open_tenant`. Entered and left by one task."""
     environ = engine.environ
     async with AsyncExitStack() as stack:
         if policy is None:
             policy = await asyncio.to_thread(policy_in_force, settings, config)
-        journal = await stack.enter_async_context(open_journal(journal_path(data), lazily=not eagerly))
+        journal_place = journal_place or JournalFilePlace(journal_path(data))
+        journal = await stack.enter_async_context(journal_place.open(lazily=not eagerly))
         _closing(stack, journal.close)
-        await settle_library(journal, data)
+        await settle_library(journal, journal_place.reader(), data)
         approvals = ApprovalStore(approvals_path(data), is_gone=is_gone)
         stack.push_async_callback(asyncio.to_thread, approvals.close)
         records = JournalRecords(asyncio.get_running_loop(), journal.record)
@@ -195,7 +207,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             tokens=accounting,
             languages=engine.languages,
             network_services=engine.network_services,
-            packages=_installer(engine, settings, data, tenant_id),
+            packages=package_installer(engine, settings, data, tenant_id),
             recorder=recorder,
             plans=Plans(
                 PlanStore(plans_path(data), take=engine.disk_room.take), records, expiry_s=settings.plan_expiry_s
@@ -216,6 +228,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             tool_registry,
             tenant_id=tenant_id,
             bounds=engine.approval_bounds,
+            consents=consents,
         )
         yield Tenant(
             tenant_id=tenant_id,
@@ -231,6 +244,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             executions=executions,
             approvals=answers,
             added_servers=added_servers,
+            journal_place=journal_place,
         )
 
 
@@ -267,7 +281,7 @@ def _closing(stack: AsyncExitStack, close: Callable[[], Coroutine[object, object
     stack.push_async_callback(lambda: finish(close()))
 
 
-def _installer(
+def package_installer(
     engine: Engine, settings: Settings, data: Path, tenant_id: str
 ) -> Callable[[], Awaitable[PackageInstaller]] | None:
     """Makes what installs packages once it is wanted: that asks pip for its settings. None: nobody may install."""

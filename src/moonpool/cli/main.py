@@ -26,7 +26,7 @@ app = CommandIndex(
         ),
         "mcp": (
             "mcp",
-            "Serve MCP on standard input and output: three tools (or one) in front of all configured servers.",
+            "Serve MCP on standard input and output: four tools (or one) in front of all configured servers.",
         ),
         "serve": ("serve", "Serve MCP over HTTP to many clients at once."),
         "keys": ("keys", "Keys of programs that use the service, sent as a bearer token."),
@@ -34,6 +34,7 @@ app = CommandIndex(
             "orgs",
             "Organisations that the service serves: each has servers, rules, files and records of its own.",
         ),
+        "consents": ("consents", "Consents of users to OAuth clients that use Moonpool's logins to servers."),
         "db": ("db", "The service's database."),
         "init": ("init", "Import servers from the configurations of Claude Desktop, Claude Code, VS Code and Cursor."),
         "doctor": (

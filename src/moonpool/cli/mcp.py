@@ -97,7 +97,7 @@ def mcp(  # noqa: PLR0913  its options
     sandbox_config: Path | None,
     log_level: str | None,
 ) -> None:
-    """Serve MCP on standard input and output: three tools (or one) in front of all configured servers."""
+    """Serve MCP on standard input and output: four tools (or one) in front of all configured servers."""
     if profile is not None:
         if catalog is not None or metrics_listen is not None:
             raise click.UsageError("--catalog and --metrics-listen do not go with --profile")

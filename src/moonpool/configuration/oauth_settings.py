@@ -10,6 +10,7 @@ import msgspec
 
 PERSON_GRANT: Final = "authorization_code"
 MACHINE_GRANT: Final = "client_credentials"
+NO_GRANT: Final = "none"
 
 
 class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -22,7 +23,7 @@ class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     scope: str = ""  # asked for in place of what the server proposes
     authorization_server: str = ""  # which of several; empty: the first, and with a secret always that one
 
-    grant: str = ""  # `client_credentials`: a machine's own login, without a person
+    grant: str = ""  # `client_credentials`: a machine's own login, without a person; `none`: it is never logged in to
     private_key: str = ""  # PEM; signs who the client is, in place of a secret
 
     @property
@@ -39,8 +40,10 @@ class OAuthSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         """What makes these settings unusable; empty if nothing does."""
         if self.client_secret and not self.client_id:
             return '"client_secret" needs "client_id"'
-        if self.grant not in {"", PERSON_GRANT, MACHINE_GRANT}:
-            return f'"grant" must be "{PERSON_GRANT}" or "{MACHINE_GRANT}"'
+        if self.grant not in {"", PERSON_GRANT, MACHINE_GRANT, NO_GRANT}:
+            return f'"grant" must be "{PERSON_GRANT}", "{MACHINE_GRANT}" or "{NO_GRANT}"'
+        if self.grant == NO_GRANT and self != OAuthSettings(grant=NO_GRANT):
+            return f'"grant": "{NO_GRANT}" excludes everything else in "oauth"'
         if self.private_key and (self.client_secret or not self.client_id):
             return '"private_key" needs "client_id" and excludes "client_secret"'
         if self.is_machine and not (self.client_id and (self.client_secret or self.private_key)):

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta
 
 from moonpool.configuration.expansion import conceal
-from moonpool.configuration.oauth_settings import OAuthSettings
+from moonpool.configuration.oauth_settings import NO_GRANT, OAuthSettings
 from moonpool.core.errors import ConfigError
 from moonpool.core.json import JsonValue, digest_json
 from moonpool.policy import Does, Returns  # noqa: TC001  read by msgspec
@@ -78,6 +78,12 @@ class ServerConfig(ServerOptions, frozen=True, kw_only=True):
     oauth: OAuthSettings = OAuthSettings()
     rules: tuple[ToolRule, ...] = ()
     secrets: frozenset[str] = frozenset()
+
+    @property
+    def may_log_in(self) -> bool:
+        """Whether a login is sent to it, as soon as there is one."""
+        own = any(name.lower() == "authorization" for name in self.headers)
+        return bool(self.url) and not own and self.oauth.grant != NO_GRANT
 
     @property
     def reached_by(self) -> str:

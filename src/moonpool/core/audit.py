@@ -20,6 +20,7 @@ from moonpool.core.json import JsonObject, JsonValue, canonical_json, finite_num
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Iterable, Iterator, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from moonpool.core.audit_records import AuditRecord
 
@@ -130,6 +131,24 @@ class JournalReader(Protocol):
     def verify(self, *, anchor: tuple[int, str] | None = None) -> ChainOutcome:
         """Walk the whole chain; `anchor` is a (seq, hash) noted earlier."""
         ...
+
+
+class OpenJournal(Journal, Protocol):
+    """A journal whose owner closes it."""
+
+    async def close(self) -> None:
+        """Commit all pending entries."""
+        ...
+
+
+class JournalPlace(Protocol):
+    """Where a tenant's journal lies."""
+
+    def open(self, *, lazily: bool) -> AbstractAsyncContextManager[OpenJournal]:
+        """Open or begin it; `lazily`: at the first record. Entering raises JournalError."""
+        ...
+
+    def reader(self) -> JournalReader: ...
 
 
 def record_bytes(entry: AuditRecord) -> bytes:

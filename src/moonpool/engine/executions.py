@@ -183,13 +183,14 @@ class PrincipalExecutions:
         call.questions.answer(taken, state.questions)
         return call
 
-    def repeated(self, key: str) -> ParkedCall | None:
-        """The call that was set aside and whose request comes again.
+    def repeated(self, key: str, opener: object = None) -> ParkedCall | None:
+        """The call that was set aside and whose request comes again, to whom it came first.
 
         INVARIANT: until somebody has its outcome, or it is kept no more, every such request waits for it. None begins
         the code anew.
         """
-        return next((call for call in self._calls.values() if call.set_aside and call.key == key), None)
+        aside = (call for call in self._calls.values() if call.set_aside and call.opener is opener)
+        return next((call for call in aside if call.key == key), None)
 
     def state_of(self, call: ParkedCall, questions: Iterable[OpenQuestion]) -> str:
         """What the client brings back to wait for `call` again, and to answer `questions`."""

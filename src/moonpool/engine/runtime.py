@@ -87,7 +87,7 @@ class Runtime(RuntimeServices):
 
         What does not end within `CLOSE_S` (`moonpool.sandboxes.shielding`) is left, and the log says so.
         """
-        self.is_closed = True
+        self._closed.set()
         await end_within("an execution or a session", self._end_all())
 
     async def _end_all(self) -> None:

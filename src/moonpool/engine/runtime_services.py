@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, Self
 
 from moonpool.core.errors import InputError
 from moonpool.engine.files.errors import FileTransferError
@@ -70,7 +71,26 @@ class RuntimeServices:
     _sessions: set[OpenSession] = field(default_factory=set[OpenSession], init=False)
     _executing: set[asyncio.Future[None]] = field(default_factory=set["asyncio.Future[None]"], init=False)
     _transfers: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout], init=False)
-    is_closed: bool = field(default=False, init=False)
+    _closed: asyncio.Event = field(default_factory=asyncio.Event, init=False)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether nothing may begin any more."""
+        return self._closed.is_set()
+
+    def narrowed(
+        self,
+        settings: Settings,
+        sandbox_spec: SandboxSpec,
+        packages: Callable[[], Awaitable[PackageInstaller]] | None,
+    ) -> Self:
+        """The same for one session with limits and an environment of its own.
+
+        INVARIANT: its sessions are among those that are closed with all others: what is open or busy is shared.
+        """
+        narrowed = copy.copy(self)
+        narrowed.settings, narrowed.sandbox_spec, narrowed.packages = settings, sandbox_spec, packages
+        return narrowed
 
     def look_after(self, session: OpenSession) -> None:
         """Close this session too, when all is closed."""

@@ -74,6 +74,10 @@ class ServerQuestion:
         """The answer, for the responder. Cancel it to withdraw the question."""
         return await self._answer
 
+    async def wait_over(self) -> None:
+        """Returns once it cannot be answered any more, however that came."""
+        await asyncio.wait({self._answer})
+
     def give_up(self, why: str) -> None:
         """Whoever was to answer is gone."""
         if self.is_open:

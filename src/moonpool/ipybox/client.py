@@ -64,7 +64,7 @@ class MCPClient:
 
     async def list_tools(self) -> list[Tool]:
         """The tools of the server as it describes them. Raises ConfigError, RuntimeError."""
-        snapshot = await self._started.call(lambda hosted: hosted.relisted(_NAME)).wait()
+        snapshot = await self._started.call_here(lambda hosted: hosted.relisted(_NAME)).wait()
         if _NAME in snapshot.problems:
             raise ConfigError(snapshot.problems[_NAME])
         return [Tool.model_validate(tool.raw) for listing in snapshot.manifest.servers for tool in listing.tools]
@@ -107,7 +107,7 @@ class MCPSession:
 
 
 async def _called(started: SessionHandle, name: str, arguments: dict[str, Any]) -> ToolCallOutcome:
-    return await started.call(lambda hosted: hosted.call_tool(_NAME, name, arguments, _refuse)).wait()
+    return await started.call_here(lambda hosted: hosted.call_tool(_NAME, name, arguments, _refuse)).wait()
 
 
 def _refuse(question: ApprovalQuestion) -> None:

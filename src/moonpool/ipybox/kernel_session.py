@@ -142,7 +142,7 @@ class KernelSession:
         config = await asyncio.to_thread(self._options.config_of_new, new, os.environ) if new else None
         if config is None:
             return
-        await self._handle.call(lambda hosted: hosted.expect_servers(config)).wait()
+        await self._handle.call_here(lambda hosted: hosted.expect_servers(config)).wait()
         names = await asyncio.to_thread(awaited, self._options.roots, os.environ)
         if self._prepared and names != self._awaited:
             self._awaited = names

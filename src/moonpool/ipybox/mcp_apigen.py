@@ -66,7 +66,7 @@ async def generate_mcp_sources(
     options = _OneServer(servers={server_name: server_params}, apart=object())
     session = SessionHandle(options, EventTypes(object, object), lambda: in_a_thread)
     try:
-        snapshot = await session.call(lambda hosted: _listed(hosted, server_name)).wait()
+        snapshot = await session.call_here(lambda hosted: _listed(hosted, server_name)).wait()
         names = name_manifest(snapshot.manifest).servers[server_name]
         await asyncio.to_thread(write_package, snapshot, server_name, server_params, root, async_api=async_api)
     finally:

@@ -96,7 +96,7 @@ def _moved(named: str, wanted: str, why_wanted: str) -> OAuthError:
 
 
 async def _issuer(http: LoginHttp, issuer: str, server_url: str, *, machine: bool) -> IssuerMetadata:
-    found = await _read_issuer(http, issuer, server_url)
+    found = await issuer_metadata(http, issuer, server_url)
     if found is None:
         raise OAuthError(f"the authorization server {said(issuer, 200)} publishes no metadata")
     if machine:
@@ -111,7 +111,7 @@ async def _issuer(http: LoginHttp, issuer: str, server_url: str, *, machine: boo
 
 
 async def _legacy_issuer(http: LoginHttp, server_url: str) -> IssuerMetadata:
-    found = await _read_issuer(http, origin(server_url), server_url)
+    found = await issuer_metadata(http, origin(server_url), server_url)
     if found is None:
         return default_issuer(server_url)
     if found.pkce_methods is not None and "S256" not in found.pkce_methods:
@@ -119,7 +119,8 @@ async def _legacy_issuer(http: LoginHttp, server_url: str) -> IssuerMetadata:
     return found
 
 
-async def _read_issuer(http: LoginHttp, issuer: str, server_url: str) -> IssuerMetadata | None:
+async def issuer_metadata(http: LoginHttp, issuer: str, server_url: str) -> IssuerMetadata | None:
+    """What the issuer publishes about itself; None if that is nothing. Raises OAuthError."""
     for address in issuer_metadata_addresses(issuer):
         answer = await http.get(address)
         if answer.status >= 500 or answer.status == 429:

@@ -24,6 +24,8 @@ async def enter(server: ServerConfig, logins: Logins, agent: UserAgent, *, scope
             f'server {server.server_id!r} has an "Authorization" header in its configuration, which is used instead of '
             "a login; remove it first"
         )
+    if not server.may_log_in:
+        raise OAuthError(f'server {server.server_id!r} has "grant": "none" in its configuration; remove it first')
     challenge = await _challenge(server.url)
     credentials = Credentials(server.server_id, server.url, server.oauth, logins, agent=agent)
     return await credentials.log_in(challenge, scopes=scope_names(scope) or None)

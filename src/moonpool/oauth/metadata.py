@@ -41,6 +41,7 @@ class IssuerMetadata:
     pkce_methods: tuple[str, ...] | None = None
     names_itself_in_answers: bool = False  # RFC 9207
     takes_client_documents: bool = False
+    jwks_uri: str = ""  # not checked: a login needs no keys
     guessed: bool = False  # no metadata: the default paths of revision 2025-03-26
 
 
@@ -67,7 +68,7 @@ def read_issuer(raw: JsonObject, *, server_url: str) -> IssuerMetadata:
             raise OAuthError(f"the authorization server's metadata has no {name}")
         return ""
 
-    issuer = raw.get("issuer")
+    issuer, keys = raw.get("issuer"), raw.get("jwks_uri")
     return IssuerMetadata(
         issuer=issuer if isinstance(issuer, str) else "",
         authorization_endpoint=endpoint("authorization_endpoint", needed=False),
@@ -79,6 +80,7 @@ def read_issuer(raw: JsonObject, *, server_url: str) -> IssuerMetadata:
         pkce_methods=_strings(raw.get("code_challenge_methods_supported")),
         names_itself_in_answers=raw.get("authorization_response_iss_parameter_supported") is True,
         takes_client_documents=raw.get("client_id_metadata_document_supported") is True,
+        jwks_uri=keys if isinstance(keys, str) else "",
     )
 
 

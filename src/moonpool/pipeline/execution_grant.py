@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from moonpool.core.languages import PYTHON
 from moonpool.pipeline.budgets import Ledger
@@ -54,6 +54,7 @@ class ServerTrust:
     digest: str = ""  # of the configuration by which it is reached: what was approved for it belongs to that
     address: str = ""  # its command or URL, without secrets
     config_file: str = ""  # where that stands
+    may_log_in: bool = False  # it is sent a login of ours, as soon as there is one
 
     def hints(self, tool: ToolDefinition) -> Hints:
         return effective_hints(tool, trusted=self.trusted)
@@ -66,6 +67,18 @@ class ServerTrust:
 UNKNOWN_SERVER = ServerTrust()
 
 
+class ClientConsent(Protocol):
+    """Whether a user agreed that the OAuth client by which they call uses logins of ours (`features.consents`)."""
+
+    async def holds(self, server_id: str, server_digest: str, /) -> bool:
+        """Raises MoonpoolError if that cannot be known now."""
+        ...
+
+    def remedy(self, server_id: str, /) -> str:
+        """What gives the consent. For the operator, never for code or a model."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecutionGrant:
     """What the calls of an execution may do, and who can be asked about them."""
@@ -75,4 +88,5 @@ class ExecutionGrant:
     policy: Policy = field(default_factory=Policy)
     trust: Mapping[str, ServerTrust] = field(default_factory=dict[str, ServerTrust])
     limits: CallLimits = field(default_factory=CallLimits)
+    consent: ClientConsent | None = None  # of a caller by an OAuth client; None: of another
     key: Ledger = field(default_factory=Ledger)  # what the principal has used

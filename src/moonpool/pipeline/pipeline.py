@@ -34,6 +34,7 @@ import msgspec
 
 from moonpool.core.audit import JournalError
 from moonpool.core.calls import ApprovalState, CallError, CallErrorType, ToolCallOutcome, ToolCallSpec
+from moonpool.core.errors import MoonpoolError
 from moonpool.core.phrases import on_one_line, printable, storable
 from moonpool.pipeline.call_counters import SentCall
 from moonpool.pipeline.call_observer import tell
@@ -120,6 +121,7 @@ class CallPipeline:
         if decision.verdict is Verdict.DENY:
             self._tell_operator(call, decision)
             raise denial(decision)
+        await self._check_consent(call)
         if context.grant.policy.budgets:
             call.reserve(facts)
         if decision.verdict is not Verdict.ALLOW:
@@ -183,6 +185,7 @@ class CallPipeline:
             raise Refusal(CallErrorType.UPSTREAM_ERROR, problem)
         timeout_s = call.trust.timeout_s or context.grant.limits.timeout_s
         async with context.slots:
+            await self._check_consent(call)  # it may have been withdrawn meanwhile
             self._may_still_leave(call)
             if not call.hints.read_only or self._unrecorded:  # then reading calls wait for the journal too
                 await self._record_intent(call)
@@ -213,6 +216,26 @@ class CallPipeline:
         if failure.type not in PASSING_CAUSES:  # the message may contain the server's words
             call.take_in()
         raise Refusal(failure.type, failure.message, retryable=failure.retryable)
+
+    @staticmethod
+    async def _check_consent(call: CallState) -> None:
+        """SECURITY: a login of ours serves only clients whose user agreed to that (confused deputy). Raises Refusal."""
+        consent, server_id = call.context.grant.consent, call.spec.server_id
+        if consent is None or not call.trust.may_log_in:
+            return
+        try:
+            if await consent.holds(server_id, call.trust.digest):
+                return
+        except MoonpoolError as exc:
+            _log.error("a tool call was refused, because consents cannot be read: %s", exc)
+            problem = f"{call.name} was not called, because it cannot be checked now who may use its server"
+            raise Refusal(CallErrorType.INTERNAL, f"{problem}; the operator sees why", retryable=True) from exc
+        counters = call.context.counters
+        if counters.refusals.is_news(call.name, "consent"):
+            told = f"{call.name} needs the user's consent; to give it: {consent.remedy(server_id)}"
+            _log.warning("%s", on_one_line(told))
+        problem = f"{call.name} was not called, because the user has not agreed that this client uses its server"
+        raise Refusal(CallErrorType.POLICY_DENIED, f"{problem}; the operator is told what would allow it")
 
     @staticmethod
     def _may_still_leave(call: CallState) -> None:

@@ -8,22 +8,42 @@ import logging
 import threading
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast
 
 from moonpool.core.errors import InputError
 from moonpool.features.approvals.model import ApprovalAnswerError
-from moonpool.sdk.events import approval_fields
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from moonpool.features.approvals.events import ApprovalQuestion
-    from moonpool.sdk.runtime_thread import RuntimeThread
+    from moonpool.sdk.options import SessionOptions
 
 _log = logging.getLogger("moonpool.sdk")
 Caller: TypeAlias = "Callable[[Callable[[], Any]], Awaitable[Any]]"
 """Calls a function of the application where such functions run: in its event loop, or in a thread."""
 _NOBODY = "nobody answers questions of this session; give approve= to moonpool.session, or read them with stream()"
+
+
+class Question(Protocol):
+    """A question about a call, in the runtime's thread."""
+
+    @property
+    def withdrawn(self) -> asyncio.Event:
+        """Set once it is over without an answer."""
+        ...
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it waits for an answer."""
+        ...
+
+    async def approve(self) -> object:
+        """Allow the call. Raises ApprovalAnswerError."""
+        ...
+
+    async def deny(self, note: str = "") -> None:
+        """Refuse it. Raises ApprovalAnswerError."""
+        ...
 
 
 class EventTypes:
@@ -36,36 +56,36 @@ class EventTypes:
 class Answers:
     """Has the application's function answer questions, several at a time; without one, refuses them."""
 
-    def __init__(
-        self, thread: RuntimeThread, types: EventTypes, function: Callable[[Any], Any] | None, caller: Caller
-    ) -> None:
-        self._thread, self._types, self._function, self._caller = thread, types, function, caller
+    def __init__(self, function: Callable[[Any], Any] | None, caller: Caller) -> None:
+        self._function, self._caller = function, caller
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def begin(self, question: ApprovalQuestion) -> None:
-        """Begin to answer a question. A function that still thinks when it is over is cancelled, where that can be."""
-        task = asyncio.ensure_future(self._settle(question))
+    def begin(self, question: Question, request: Any) -> None:
+        """Begin to answer a question, which the function sees as `request`.
+
+        A function that still thinks when it is over is cancelled, where that can be.
+        """
+        task = asyncio.ensure_future(self._settle(question, request))
         over = asyncio.ensure_future(question.withdrawn.wait())
         over.add_done_callback(lambda _: task.cancel())
         task.add_done_callback(lambda _: over.cancel())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _settle(self, question: ApprovalQuestion) -> None:
+    async def _settle(self, question: Question, request: Any) -> None:
         try:
-            await self._answer(question)
+            await self._answer(question, request)
         except ApprovalAnswerError as error:
             _log.debug("%s", error)
             if question.is_open:  # else it is too late, or the function has answered it itself
                 with suppress(ApprovalAnswerError):
                     await question.deny("policy wants a person to answer, and the approve function named none")
 
-    async def _answer(self, question: ApprovalQuestion) -> None:
+    async def _answer(self, question: Question, request: Any) -> None:
         function = self._function
         if function is None:
             await question.deny(_NOBODY)
             return
-        request = self._types.request(**approval_fields(question, self._thread))
         try:
             said = await self._caller(lambda: function(request))
         except BaseException as error:  # whatever the application raises is no yes, and none ends this thread
@@ -87,6 +107,13 @@ class Answers:
                 type(cast("object", said)),
             )
             await question.deny("the application's approve function gave no answer")
+
+
+def answers_of(options: SessionOptions, caller: Caller, *, answer_all: bool) -> Answers | None:
+    """Who answers questions about calls: the session's function; with `answer_all` nobody; None: a reader of events."""
+    if callable(options.approve):
+        return Answers(options.approve, caller)
+    return Answers(None, caller) if answer_all else None
 
 
 async def in_loop(loop: asyncio.AbstractEventLoop, function: Callable[[], Any]) -> Any:

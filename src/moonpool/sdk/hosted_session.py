@@ -25,20 +25,22 @@ from moonpool.engine.interruption import interruptible
 from moonpool.engine.packages.model import PackageError
 from moonpool.network.rules import HeaderCredential, parse_domain
 from moonpool.sandboxes.shielding import finish
-from moonpool.sdk.approve_functions import Answers
+from moonpool.sdk.approve_functions import answers_of
 from moonpool.sdk.argument_types import must_be
 from moonpool.sdk.checkpoints import undone_of
 from moonpool.sdk.engines import same_tenant, tenant_for
 from moonpool.sdk.hosted_stream import HostedStream
 from moonpool.sdk.results import Result, Usage, result_of
 from moonpool.sdk.runtime_thread import CLOSED
+from moonpool.sdk.tool_search import definition, found, listed
 from moonpool.sdk.transfers import put
 from moonpool.terminal.approver import TerminalApprover
 from moonpool.terminal.forms import TerminalForms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine
+    from collections.abc import Callable, Collection, Coroutine, Sequence
 
+    from moonpool.catalog.catalog import Catalog
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.calls import ToolCallOutcome
     from moonpool.core.envelope import Envelope
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
     from moonpool.sdk.engines import OpenTenant
     from moonpool.sdk.options import SessionOptions
     from moonpool.sdk.runtime_thread import RuntimeThread
+    from moonpool.sdk.session_host import SessionHost
+    from moonpool.sdk.tool_search import Form, Tool
     from moonpool.tools.snapshot import ToolSnapshot
 
 _log = logging.getLogger("moonpool.sdk")
@@ -238,14 +242,14 @@ class HostedSession:
             raise InputError(f"n is the number of executions to undo, not {n!r}; a checkpoint is given as undo(to=...)")
         return undone_of(await (await self._kernel()).checkpoints.undo(n, to=to))
 
-    async def fork(self, made: list[HostedSession]) -> None:
+    async def fork(self, made: list[SessionHost]) -> None:
         """Put into `made` another session, with the state of this one. Whoever has the list closes it, also when this
         raises, and leaves its thread.
         """
         await self.open()
         await self._unless_closed(self._fork(made), InputError(CLOSED))
 
-    async def _fork(self, made: list[HostedSession]) -> None:
+    async def _fork(self, made: list[SessionHost]) -> None:
         assert self._opened is not None
         assert self._session is not None
         forked = HostedSession(self.thread, self._options, self.types)
@@ -287,13 +291,8 @@ class HostedSession:
         assert self._opened is not None
         assert self._session is not None
         request = self._as_read_here(request)
-        approve = self._options.approve
-        answer: Callable[[ApprovalQuestion], None] | None = None
-        if callable(approve):
-            answer = Answers(self.thread, self.types, approve, caller).begin
-        elif answer_all:
-            answer = Answers(self.thread, self.types, None, caller).begin
-        stream = HostedStream(self.thread, self.types, self._session, self._done, answer)
+        answers = answers_of(self._options, caller, answer_all=answer_all)
+        stream = HostedStream(self.thread, self.types, self._session, self._done, answers)
         await stream.begin(request, self._opened, questions)
         return stream
 
@@ -357,8 +356,20 @@ class HostedSession:
         registry = self._opened.tenant.tool_registry
         return await (registry.snapshot() if server_id in registry.left_out else registry.refresh(server_id))
 
-    async def catalog(self) -> Any:
-        """The catalog of the tools as they are now, and the module that renders what it finds."""
+    async def search(self, queries: str | Sequence[str], server: str | None, limit: int) -> tuple[Tool, ...]:
+        """The tools that fit best."""
+        return found(await self._current(), queries, server, limit)
+
+    async def tools(self, server: str | None) -> tuple[Tool, ...]:
+        """All tools, or one server's."""
+        return listed(await self._current(), server)
+
+    async def definition(self, path: str, form: Form) -> str | JsonObject:
+        """All of one tool's definition."""
+        return definition(await self._current(), path, form)
+
+    async def _current(self) -> Catalog:
+        """The catalog of the tools as they are now."""
         await self.open()
         assert self._catalog is not None
         catalog = await self._catalog.get()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from moonpool.engine.events import RunEvent, RunEvents
     from moonpool.engine.server_request_events import QuestionKind
     from moonpool.engine.sessions import Session
-    from moonpool.sdk.approve_functions import EventTypes
+    from moonpool.sdk.approve_functions import Answers, EventTypes
     from moonpool.sdk.engines import OpenTenant
     from moonpool.sdk.events import ApprovalRequest, Progress, ServerQuestion, ToolCallEnded, ToolCallStarted
     from moonpool.sdk.results import Display, Result
@@ -45,11 +45,11 @@ class HostedStream:
         types: EventTypes,
         session: Session,
         done: Callable[[Envelope], Result],
-        answer: Callable[[ApprovalQuestion], None] | None,
+        answers: Answers | None,
     ) -> None:
-        """`done` makes the result, once; `answer` answers questions about calls; None: their reader does."""
+        """`done` makes the result, once; `answers` answers questions about calls; None: their reader does."""
         self.thread = thread
-        self._types, self._session, self._done, self._answer = types, session, done, answer
+        self._types, self._session, self._done, self._answers = types, session, done, answers
         self._stack = AsyncExitStack()
         self._events: RunEvents | None = None
         self._texts = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")}
@@ -99,10 +99,12 @@ class HostedStream:
                 self._waiting.append(call_event(event))
             case HostedDropped():
                 self._waiting.append(CallEventsDropped(count=event.count))
-            case ApprovalQuestion() if self._answer is not None:
-                self._answer(event)
             case ApprovalQuestion():
-                self._waiting.append(self._types.request(**approval_fields(event, self.thread)))
+                request = self._types.request(**approval_fields(event, self.thread))
+                if self._answers is None:
+                    self._waiting.append(request)
+                else:
+                    self._answers.begin(event, request)
             case HostedQuestion():
                 self._waiting.append(self._types.question(**question_fields(event, self.thread)))
             case RunEnded():

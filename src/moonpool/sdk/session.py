@@ -18,12 +18,10 @@ from moonpool.sdk.events import (
     ToolCallEnded,
     ToolCallStarted,
 )
-from moonpool.sdk.hosted_session import HostedSession
 from moonpool.sdk.options import SessionOptions
 from moonpool.sdk.requests import checked_kinds, code_request
 from moonpool.sdk.results import Display, Result
 from moonpool.sdk.session_handle import SessionHandle, StreamHandle
-from moonpool.sdk.tool_search import definition, found, listed
 
 if TYPE_CHECKING:
     import os
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.core.json import JsonObject
-    from moonpool.engine.files.service import FileEntry, SessionFiles
+    from moonpool.engine.files.service import FileEntry
     from moonpool.engine.packages.model import InstalledPackages
     from moonpool.engine.server_request_events import QuestionKind
     from moonpool.network.rules import HeaderCredential
@@ -39,6 +37,7 @@ if TYPE_CHECKING:
     from moonpool.sdk.options import AllowedDomains, FileContent, Limits, Servers
     from moonpool.sdk.results import Usage
     from moonpool.sdk.runtime_thread import Call
+    from moonpool.sdk.session_host import FilesOfSession, SessionHost
     from moonpool.sdk.tool_search import Form, Tool
 
 _T = TypeVar("_T")
@@ -58,7 +57,7 @@ Answer: TypeAlias = "bool | str | None"
 """Of an `approve` function: True allows the call; False, None or a string, the reason, refuses it."""
 Approve: TypeAlias = "Callable[[ApprovalRequest], Answer | Awaitable[Answer]] | Literal['ask', 'queue'] | None"
 """Who answers: a function, the terminal, `moonpool approvals`. None: whoever reads the stream."""
-_TYPES = EventTypes(ApprovalRequest, ServerQuestion)
+TYPES = EventTypes(ApprovalRequest, ServerQuestion)
 
 
 class Session:
@@ -69,7 +68,7 @@ class Session:
 
     def __init__(self, options: SessionOptions, *, handle: SessionHandle | None = None) -> None:
         self._options = options
-        self._handle = handle or SessionHandle(options, _TYPES, lambda: partial(in_loop, asyncio.get_running_loop()))
+        self._handle = handle or SessionHandle(options, TYPES, lambda: partial(in_loop, asyncio.get_running_loop()))
         self.files = Files(self._handle)
         self.tools = Tools(self._handle)
         self.network = NetworkAccess(self._handle)
@@ -84,7 +83,7 @@ class Session:
     async def start(self) -> None:
         """Open the session now; else its first use does. Raises ConfigError, HostUnfitError and the like."""
         try:
-            await self._handle.call(HostedSession.open).wait()
+            await self._handle.call(lambda hosted: hosted.open()).wait()
         except BaseException:
             await _ended(self._handle.give_up())
             raise
@@ -118,6 +117,11 @@ class Session:
         return Stream(StreamHandle(self._handle, lambda hosted, caller: hosted.stream(request, kinds, caller)))
 
     @property
+    def is_closed(self) -> bool:
+        """Whether it was closed, for good."""
+        return self._handle.is_closed
+
+    @property
     def usage(self) -> Usage:
         """What the session used so far."""
         return self._handle.usage
@@ -136,7 +140,7 @@ class Session:
 
     async def reset(self) -> None:
         """Begin anew: variables and files are gone; packages and the `files` given to the session are there again."""
-        await self._handle.call(HostedSession.reset).wait()
+        await self._handle.call(lambda hosted: hosted.reset()).wait()
 
     async def checkpoint(self, name: str) -> Checkpoint:
         """Keep variables and `/workspace` as they are, under a name; up to 10 stay until the session ends.
@@ -165,7 +169,7 @@ class Session:
         Both share one sandbox and its limits, run one at a time, and end together when the sandbox does. Raises
         CheckpointError, InputError.
         """
-        made: list[HostedSession] = []
+        made: list[SessionHost] = []
         try:
             await self._handle.call(lambda hosted: hosted.fork(made)).wait()
         except BaseException:  # cancelled, perhaps when the work was done
@@ -252,8 +256,8 @@ class Files:
         """Remove a file, an empty folder, or with `recursive` a folder and all in it. Raises FileTransferError."""
         await self._do(lambda files: files.delete(path, recursive=recursive))
 
-    async def _do(self, work: Callable[[SessionFiles], Coroutine[Any, Any, _T]]) -> _T:
-        async def reached(hosted: HostedSession) -> _T:
+    async def _do(self, work: Callable[[FilesOfSession], Coroutine[Any, Any, _T]]) -> _T:
+        async def reached(hosted: SessionHost) -> _T:
             return await work(await hosted.files())
 
         return await self._session.call(reached).wait()
@@ -269,24 +273,18 @@ class Tools:
         self, queries: str | Sequence[str], *, server: str | None = None, limit: int = 10
     ) -> tuple[Tool, ...]:
         """The tools that fit one question or several best. Raises CatalogQueryError, NotInCatalogError."""
-        return await self._ask(lambda catalog: found(catalog, queries, server, limit))
+        return await self._session.call(lambda hosted: hosted.search(queries, server, limit)).wait()
 
     async def list(self, server: str | None = None) -> tuple[Tool, ...]:
         """All tools, or those of one server. Raises NotInCatalogError."""
-        return await self._ask(lambda catalog: listed(catalog, server))
+        return await self._session.call(lambda hosted: hosted.tools(server)).wait()
 
     async def definition(self, path: str, form: Form = "stub") -> str | JsonObject:
         """All of a tool's definition, by the path that `search` gives or `server.tool`.
 
         `form`: `stub` as Python sees it, `typescript`, or `json`, the server's own. Raises NotInCatalogError.
         """
-        return await self._ask(lambda catalog: definition(catalog, path, form))
-
-    async def _ask(self, question: Callable[[Any], _T]) -> _T:
-        async def reached(hosted: HostedSession) -> _T:
-            return question(await hosted.catalog())
-
-        return await self._session.call(reached).wait()
+        return await self._session.call(lambda hosted: hosted.definition(path, form)).wait()
 
 
 class NetworkAccess:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
     from moonpool.sdk.approve_functions import Caller, EventTypes
     from moonpool.sdk.checkpoints import Checkpoint
-    from moonpool.sdk.hosted_stream import HostedStream
     from moonpool.sdk.options import SessionOptions
     from moonpool.sdk.runtime_thread import Call
+    from moonpool.sdk.session_host import EventStream, SessionHost
 
 _T = TypeVar("_T")
 
@@ -30,11 +30,21 @@ _T = TypeVar("_T")
 class SessionHandle:
     """Reaches one session in the runtime's thread, which its first use opens."""
 
-    def __init__(self, options: SessionOptions, types: EventTypes, caller: Callable[[], Caller]) -> None:
-        """`caller` is asked at each execution for how functions of the application are called. Raises InputError."""
-        self._reached: tuple[RuntimeThread, HostedSession] | None = None
+    def __init__(
+        self,
+        options: SessionOptions,
+        types: EventTypes,
+        caller: Callable[[], Caller],
+        *,
+        begin: Callable[[RuntimeThread, SessionOptions, EventTypes], SessionHost] = HostedSession,
+    ) -> None:
+        """`caller` is asked at each execution for how functions of the application are called; `begin` makes the
+        session, here or at a service. Raises InputError.
+        """
+        self._reached: tuple[RuntimeThread, SessionHost] | None = None
         options.check()
         self._options, self._types, self.caller = options, types, caller
+        self._begin = begin
         self._lock = threading.Lock()
         self._closed = False
         self._calls: WeakSet[Call[Any]] = WeakSet()  # those under way are among them
@@ -44,14 +54,14 @@ class SessionHandle:
         """What the session used so far."""
         return Usage() if self._reached is None else self._reached[1].usage
 
-    def call(self, work: Callable[[HostedSession], Coroutine[Any, Any, _T]]) -> Call[_T]:
+    def call(self, work: Callable[[SessionHost], Coroutine[Any, Any, _T]]) -> Call[_T]:
         """Begin `work` in the open session. Raises InputError once it is closed."""
         with self._lock:
             if self._reached is None:
                 if self._closed:
                     raise InputError(CLOSED)
                 thread = RuntimeThread.join()
-                self._reached = thread, HostedSession(thread, self._options, self._types)
+                self._reached = thread, self._begin(thread, self._options, self._types)
             thread, hosted = self._reached
 
             async def opened() -> _T:
@@ -61,6 +71,15 @@ class SessionHandle:
             call = thread.call(opened)
             self._calls.add(call)
             return call
+
+    def call_here(self, work: Callable[[HostedSession], Coroutine[Any, Any, _T]]) -> Call[_T]:
+        """`call`, for what only sessions of this machine have."""
+
+        def of_this_machine(hosted: SessionHost) -> Coroutine[Any, Any, _T]:
+            assert isinstance(hosted, HostedSession)
+            return work(hosted)
+
+        return self.call(of_this_machine)
 
     @property
     def is_closed(self) -> bool:
@@ -85,9 +104,9 @@ class SessionHandle:
         """Why the newest connections were refused."""
         return () if self._reached is None else self._reached[1].refused
 
-    def forked(self, hosted: HostedSession) -> SessionHandle:
+    def forked(self, hosted: SessionHost) -> SessionHandle:
         """A handle of a session that was forked from this one, to use it or to close it."""
-        handle = SessionHandle(self._options, self._types, self.caller)
+        handle = SessionHandle(self._options, self._types, self.caller, begin=self._begin)
         handle._reached = hosted.thread, hosted
         return handle
 
@@ -132,12 +151,12 @@ class StreamHandle:
     """Reaches the events of one execution."""
 
     def __init__(
-        self, session: SessionHandle, begin: Callable[[HostedSession, Caller], Coroutine[Any, Any, HostedStream]]
+        self, session: SessionHandle, begin: Callable[[SessionHost, Caller], Coroutine[Any, Any, EventStream]]
     ) -> None:
         self._session, self._begin = session, begin
         self._thread: RuntimeThread | None = None  # once its first event was asked for
         self._beginning = asyncio.Lock()  # of the runtime's thread
-        self._stream: HostedStream | None = None
+        self._stream: EventStream | None = None
         self._read: deque[Any] = deque()  # events that are here already
         self.over = False  # nothing more is to be read
 
@@ -153,7 +172,7 @@ class StreamHandle:
             raise InputError("the session was closed before this stream was read to its end")
         caller = self._session.caller()
 
-        async def read(hosted: HostedSession) -> list[Any]:
+        async def read(hosted: SessionHost) -> list[Any]:
             self._thread = hosted.thread
             async with self._beginning:
                 if self._stream is None and not self.over:

@@ -13,13 +13,13 @@ from moonpool.sdk.argument_types import must_be
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from moonpool.engine.files.service import SessionFiles
     from moonpool.sdk.options import FileContent
+    from moonpool.sdk.session_host import FilesOfSession
 
 _CHUNK_BYTES = 1024 * 1024
 
 
-async def put(files: SessionFiles, path: str, content: FileContent, *, replace: bool) -> None:
+async def put(files: FilesOfSession, path: str, content: FileContent, *, replace: bool) -> None:
     """Write a file of bytes, of a string as UTF-8, or of a file of this machine. Raises FileTransferError."""
     if isinstance(content, os.PathLike):
         async with local_source(Path(content)) as source:
@@ -30,7 +30,7 @@ async def put(files: SessionFiles, path: str, content: FileContent, *, replace: 
     await files.put(path, _chunks(content.encode() if isinstance(content, str) else bytes(content)), replace=replace)
 
 
-async def read(files: SessionFiles, path: str) -> bytes:
+async def read(files: FilesOfSession, path: str) -> bytes:
     """All bytes of a file. Raises FileTransferError."""
     data = bytearray()
 
@@ -41,14 +41,14 @@ async def read(files: SessionFiles, path: str) -> bytes:
     return bytes(data)
 
 
-async def send(files: SessionFiles, local: str | os.PathLike[str], path: str | None, *, replace: bool) -> None:
+async def send(files: FilesOfSession, local: str | os.PathLike[str], path: str | None, *, replace: bool) -> None:
     """Copy a file of this machine. Raises FileTransferError, LocalFileError, InputError."""
     must_be(local, str | os.PathLike, "the file to put", "a path of this machine")
     source = Path(local)
     await put(files, source.name if path is None else path, source, replace=replace)
 
 
-async def get(files: SessionFiles, path: str, target: str | os.PathLike[str] | None, *, replace: bool) -> Path:
+async def get(files: FilesOfSession, path: str, target: str | os.PathLike[str] | None, *, replace: bool) -> Path:
     """Copy a file to this machine and return where it is. Raises FileTransferError, LocalFileError, InputError."""
     must_be(path, str, "a path in the sandbox", "a string")
     must_be(target, str | os.PathLike | None, "where to put the file", "a path of this machine")

@@ -24,6 +24,7 @@ import queue
 import resource
 import threading
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import anyio
@@ -34,10 +35,11 @@ from moonpool.core.audit_records import ExecutionEndRecord, ExecutionStartRecord
 from moonpool.core.errors import STARVED
 from moonpool.store.journal_entries import ends_something, entry_of, waits_for_disk
 from moonpool.store.journal_file import JournalFile
-from moonpool.store.journal_reading import journal_error
+from moonpool.store.journal_reading import FileJournalReader, journal_error
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from moonpool.core.audit_records import AuditRecord
@@ -216,6 +218,19 @@ class SqliteJournal:
             else:
                 item.committed.set_exception(type(error)(str(error)))
                 item.committed.exception()  # a caller that does not wait is not warned about
+
+
+@dataclass(frozen=True, slots=True)
+class JournalFilePlace:
+    """The `JournalPlace` of a file."""
+
+    path: Path
+
+    def open(self, *, lazily: bool) -> AbstractAsyncContextManager[SqliteJournal]:
+        return open_journal(self.path, lazily=lazily)
+
+    def reader(self) -> FileJournalReader:
+        return FileJournalReader(self.path)
 
 
 @asynccontextmanager

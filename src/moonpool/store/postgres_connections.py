@@ -51,7 +51,7 @@ class PostgresConnections:
 
     def __init__(self, address: PostgresAddress, *, count_max: int = 4) -> None:
         """Raises ConfigError where asyncpg is missing."""
-        self._address, self.name = address, str(address)
+        self.address, self.name = address, str(address)
         self._turns = asyncio.Semaphore(count_max)
         self._free: list[Connection] = []
         self._asyncpg = load_asyncpg()
@@ -103,7 +103,7 @@ class PostgresConnections:
         while self._free:
             if not (connection := self._free.pop()).is_closed():
                 return connection
-        return await open_connection(self._address)
+        return await open_connection(self.address)
 
     async def _fetch(self, connection: Connection, query: str, arguments: Sequence[object]) -> Sequence[Row]:
         try:

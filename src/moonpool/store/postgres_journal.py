@@ -17,6 +17,7 @@ import asyncio
 import logging
 from collections import deque
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import anyio
@@ -25,9 +26,11 @@ from moonpool.core.audit import JournalError
 from moonpool.store.journal_entries import ends_something, entry_of, waits_for_disk
 from moonpool.store.postgres_chain import PostgresChain
 from moonpool.store.postgres_connections import on_one_line
+from moonpool.store.postgres_reading import PostgresJournalReader
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
+    from contextlib import AbstractAsyncContextManager
 
     from moonpool.core.audit_records import AuditRecord
     from moonpool.store.journal_entries import Entry
@@ -36,6 +39,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _BATCH_COUNT_MAX: Final = 256
+PATIENCE_S: Final = 10.0
+"""How long a record waits for a database that is away."""
 
 
 class _Waiting(NamedTuple):
@@ -109,19 +114,33 @@ class PostgresJournal:
         _tell(waiting, JournalError(str(error)) if type(error) is not JournalError else error)
 
 
+@dataclass(frozen=True, slots=True)
+class PostgresJournalPlace:
+    """The `JournalPlace` of a tenant in a database."""
+
+    connections: PostgresConnections
+    tenant_id: str
+    patience_s: float = PATIENCE_S
+
+    def open(self, *, lazily: bool) -> AbstractAsyncContextManager[PostgresJournal]:
+        return open_postgres_journal(self.connections, self.tenant_id, lazily=lazily, patience_s=self.patience_s)
+
+    def reader(self) -> PostgresJournalReader:
+        return PostgresJournalReader(self.connections.address, self.tenant_id)
+
+
 @asynccontextmanager
 async def open_postgres_journal(
     connections: PostgresConnections,
     tenant_id: str,
     *,
     lazily: bool = False,
-    patience_s: float = 10.0,
+    patience_s: float = PATIENCE_S,
     queue_count_max: int = 10_000,
 ) -> AsyncGenerator[PostgresJournal]:
     """Open or begin the journal of a tenant; on exit all pending entries are committed. Raises JournalError.
 
-    `lazily`: the first record opens it, and fails if that is not possible. `patience_s`: how long a record waits for a
-    database that is away.
+    `lazily`: the first record opens it, and fails if that is not possible.
     """
     chain = PostgresChain(connections, tenant_id, patience_s=patience_s)
     if not lazily:

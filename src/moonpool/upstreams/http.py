@@ -242,9 +242,8 @@ def contained_client(
     config: ServerConfig, credentials: Credentials | None, stream: NotificationStream | None = None
 ) -> ContainedClient:
     """No read timeout: every request has its caller's own time limit, and listen streams are silent for hours."""
-    own = any(name.lower() == "authorization" for name in config.headers)
     return ContainedClient(
-        credentials=None if own else credentials,
+        credentials=credentials if config.may_log_in else None,
         stream=stream,
         headers={"user-agent": "moonpool", **config.headers},
         timeout=httpx2.Timeout(CONNECT_S, read=None),

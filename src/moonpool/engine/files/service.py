@@ -170,7 +170,7 @@ class SessionFiles:
 
     async def list(self, path: str = ".", *, recursive: bool = False) -> FileListing:
         """What is in a folder, within bounds. Raises FileTransferError."""
-        _check_path(path)
+        check_path(path)
         async with self._exchange(FileList(order=next(_ORDERS), path=path, recursive=recursive)) as exchange:
             answer, body = await exchange.answer()
             if not isinstance(answer, FileEntries):
@@ -200,14 +200,14 @@ class SessionFiles:
                 self._keeper.keep(sandbox.sandbox_id, done)
 
     async def _ask(self, opening: FileOpening) -> None:
-        _check_path(opening.path)
+        check_path(opening.path)
         async with self._exchange(opening) as exchange:
             answer, _ = await exchange.answer()
             if not isinstance(answer, FileDone):
                 raise exchange.violate("it answered with something else than the end")
 
     async def _send(self, opening: FilePut | FileUnpack, source: Source, what: str) -> FileReceipt:
-        _check_path(opening.path)
+        check_path(opening.path)
         copy = None if self._keeper is None else Copy(source)
         async with (
             self._recorder.recording("in", what, opening.path) as tally,
@@ -217,7 +217,7 @@ class SessionFiles:
         return FileReceipt(path=opening.path, size=tally.size, sha256=tally.sha256, entries=done.entries)
 
     async def _fetch(self, opening: FileGet | FileArchive, sink: Sink, what: str) -> FileReceipt:
-        _check_path(opening.path)
+        check_path(opening.path)
         async with (
             self._recorder.recording("out", what, opening.path) as tally,
             self._exchange(opening) as exchange,
@@ -242,7 +242,7 @@ def _entries(exchange: FileExchange, body: bytes) -> tuple[FileEntry, ...]:
     return tuple(entries)
 
 
-def _check_path(path: str) -> None:
+def check_path(path: str) -> None:
     """Raise NameRefusedError, InputError for a path that could not be one, before anything is sent."""
     if not isinstance(cast("object", path), str):
         raise InputError(f"a path in the sandbox must be a string, not {type(path).__name__}")

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, Protocol, Self
 
 from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import InputError
-from moonpool.features.approvals.model import Answerer, ApprovalAnswerError, QueueState
-from moonpool.features.approvals.service import check_seen
+from moonpool.features.approvals.model import PROGRAMS, Answerer, ApprovalAnswerError, QueueState
+from moonpool.features.approvals.service import check_may_approve, check_seen
 from moonpool.pipeline.approval import OPEN_COUNT_MAX_DEFAULT, approve, reject
 from moonpool.sandboxes.shielding import finish
 
@@ -32,11 +32,11 @@ if TYPE_CHECKING:
 
     from moonpool.features.approvals.model import ApprovalAnswer, ApprovalGrant, ApprovalRequest
     from moonpool.features.approvals.service import GrantTerms
+    from moonpool.pipeline.approval import Approver
 
     Taker = Callable[["ApprovalQuestion"], None]
 
 NAME: Final = "application:events"
-_PROGRAMS: Final = ("application:", "command:")
 _NAME_CHARS_MAX: Final = 200
 _EXPIRY_SLACK_S: Final = 0.1  # the approval service's clock started a little before ours
 
@@ -78,9 +78,7 @@ class ApprovalQuestion:
         terms cannot be kept: then nothing was answered.
         """
         by = as_recorded(by or self._by)
-        if self.request.human_only and not by.person:
-            problem = f"policy wants a person to answer request {self.request.request_id}"
-            raise ApprovalAnswerError(f"{problem}; show it to one and pass `by=Answerer(name=..., person=True)`")
+        check_may_approve(self.request, by, "show it to one and pass `by=Answerer(name=..., person=True)`")
         if terms is not None:
             self._check_terms()
         self._claim()
@@ -107,6 +105,10 @@ class ApprovalQuestion:
             return answer
         finally:
             self._over.set()
+
+    async def wait_over(self) -> None:
+        """Returns once it cannot be answered any more, however that came."""
+        await self._over.wait()
 
     def give_up(self, why: str) -> None:
         """Whoever was to answer is gone. An answer that is being given is given."""
@@ -173,9 +175,13 @@ class EventApprover:
         *,
         by: Answerer = Answerer(name=NAME, person=False),  # noqa: B008  frozen
         open_count_max: int = OPEN_COUNT_MAX_DEFAULT,
+        beside: Approver | None = None,
     ) -> None:
-        """`by` answers where an answer does not say who gave it. Raises InputError."""
-        self.by, self._open_count_max = as_recorded(by), open_count_max
+        """`by` answers where an answer does not say who gave it; `beside` is asked where nobody here takes questions.
+
+        Raises InputError.
+        """
+        self.by, self._open_count_max, self._beside = as_recorded(by), open_count_max, beside
         self._grants: GrantStorage | None = None
         self._open: dict[ApprovalQuestion, None] = {}  # oldest first
         self._takers: dict[str, Taker] = {}  # of one execution each
@@ -190,6 +196,8 @@ class EventApprover:
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         take = self._takers.get(request.run_id) or (self._put if self._readers else None)
+        if take is None and self._beside is not None:
+            return await self._beside.ask(request)
         if take is None:
             return reject(request, NAME, "this application takes no questions")
         if len(self._open) >= self._open_count_max:
@@ -302,7 +310,7 @@ def as_recorded(by: Answerer) -> Answerer:
         problem = "the name of the answerer must be printable and have at most"
         raise InputError(f"{problem} {_NAME_CHARS_MAX} characters; give one like app:alice")
     if not by.person:
-        return by if by.name.startswith(_PROGRAMS) else replace(by, name=f"application:{by.name}")
-    if by.name.startswith(_PROGRAMS):
+        return by if by.name.startswith(PROGRAMS) else replace(by, name=f"application:{by.name}")
+    if by.name.startswith(PROGRAMS):
         raise InputError(f"{by.name!r} is the name of a program; name the person who answers, e.g. app:alice")
     return by

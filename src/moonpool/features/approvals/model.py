@@ -38,6 +38,8 @@ REGISTRATION: Final = "register_mcp_server"
 """The name in place of a tool's where the registration of a server is asked about."""
 QUEUE: Final = "application:queue"
 """Who refused, in the journal, where no person did."""
+PROGRAMS: Final = ("application:", "command:", "api:")
+"""How the names of answerers begin that are no persons: records, and plans, tell them apart by that."""
 GRANT_S_MAX: Final = 90 * 86_400.0
 
 
@@ -58,6 +60,18 @@ class Answerer:
 
     name: str
     person: bool
+    principal: str = ""  # whose code runs by the same credential; empty: at the host's terminal, or an application's
+
+    def problem(self, *, principal: str, human_only: bool) -> str:
+        """Why this answerer may not say yes to what the code of `principal` asks; empty if nothing forbids it.
+
+        SECURITY: a model that holds a credential could otherwise run code with it and approve the calls of that code.
+        """
+        if self.principal and self.principal == principal:
+            return "nobody approves what their own code asks; somebody else must answer"
+        if human_only and not self.person:
+            return "policy wants a person to answer"
+        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

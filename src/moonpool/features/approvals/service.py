@@ -118,9 +118,7 @@ class Approvals:
         request = queued.request
         if queued.state is not QueueState.WAITING:
             raise ApprovalAnswerError(f"request {request.request_id} cannot be answered any more: it is {queued.state}")
-        if request.human_only and not answerer.person:
-            problem = f"policy wants a person to answer request {request.request_id}"
-            raise ApprovalAnswerError(f"{problem}; run this command at a terminal, in its foreground")
+        check_may_approve(request, answerer, "run `moonpool approvals approve` at a terminal, in its foreground")
         if terms is not None:
             check_seen(request, whole=saw_whole)
             _check_covers(request, terms.where)
@@ -163,6 +161,7 @@ class Approvals:
 
         Raises ApprovalAnswerError, ApprovalQueueError, JournalError.
         """
+        check_may_approve(request, answerer, "show it to one")
         check_seen(request, whole=saw_whole)
         grant = self._new_grant(request, answerer, terms)
         self._store.keep_grant(grant, Delivery(_given(grant), self._record))
@@ -233,6 +232,12 @@ def _given(grant: ApprovalGrant) -> ApprovalGrantRecord:
         human_only=grant.human_only,
         expires_at=_stamp(grant.expires_at),
     )
+
+
+def check_may_approve(request: ApprovalRequest, answerer: Answerer, remedy: str) -> None:
+    """SECURITY: not one's own code's calls, and only a person where policy wants one. Raises ApprovalAnswerError."""
+    if problem := answerer.problem(principal=request.principal, human_only=request.human_only):
+        raise ApprovalAnswerError(f"request {request.request_id} cannot be approved so: {problem}; {remedy}")
 
 
 def check_seen(request: ApprovalRequest, *, whole: bool) -> None:

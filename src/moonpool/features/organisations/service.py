@@ -8,7 +8,7 @@ SECURITY: this is the early word only; a sandbox for a second tenant is refused 
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from sqlalchemy.exc import IntegrityError
 
@@ -27,14 +27,25 @@ if TYPE_CHECKING:
 
     from moonpool.store.database.base import Database
 
+REMEMBERED_S: Final = 0.8
+"""Less than the second in which other replicas notice that one was disabled."""
+
 
 class Organisations:
     """Of one database. Every method raises DatabaseError."""
 
-    def __init__(self, database: Database, *, several: bool, clock: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        database: Database,
+        *,
+        several: bool,
+        clock: Callable[[], float] = time.time,
+        monotonic: Callable[[], float] = time.monotonic,
+    ) -> None:
         """`several`: this machine keeps the sandboxes of more than one apart."""
-        self._table, self._clock = OrganisationTable(database), clock
+        self._table, self._clock, self._monotonic = OrganisationTable(database), clock, monotonic
         self._several = several
+        self._open_at: dict[str, float] = {}
 
     async def create(self, organisation_id: str, name: str = "") -> Organisation:
         """Raises InputError, OneOrganisationError."""
@@ -55,6 +66,18 @@ class Organisations:
 
     async def all(self) -> Sequence[Organisation]:
         return await self._table.all()
+
+    async def is_open(self, organisation_id: str) -> bool:
+        """Whether there is one of this id that is not disabled. That it is, is remembered for `REMEMBERED_S`."""
+        now = self._monotonic()
+        if 0 <= now - self._open_at.get(organisation_id, float("-inf")) < REMEMBERED_S:
+            return True
+        self._open_at.pop(organisation_id, None)
+        found = await self._table.find(organisation_id)
+        if found is None or found.disabled_at is not None:
+            return False
+        self._open_at[organisation_id] = now
+        return True
 
     async def disable(self, organisation_id: str) -> None:
         """Its credentials are refused from now on; other replicas notice within a second. Raises InputError."""
@@ -85,6 +108,7 @@ class Organisations:
         return made
 
     async def _set_disabled(self, organisation_id: str, disabled_at: float | None) -> None:
+        self._open_at.clear()
         if not await self._table.set_disabled(organisation_id, disabled_at):
             raise InputError(f"there is no organisation {organisation_id[:80]!r}; `moonpool orgs list` shows all")
 

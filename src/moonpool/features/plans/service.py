@@ -21,6 +21,7 @@ from moonpool.core.audit import JournalError
 from moonpool.core.audit_records import PlanRecord, time_stamp
 from moonpool.core.calls import ApprovalState
 from moonpool.core.json import digest_bytes
+from moonpool.features.approvals.model import PROGRAMS
 from moonpool.features.plans.model import PlanError, PlanState, PlanStoreError, StoredPlan
 from moonpool.features.plans.planning import plan_question
 from moonpool.pipeline.planned_run import PlanWatch
@@ -88,9 +89,9 @@ class Plans:
             raise PlanError(f"plan {plan.plan_id} cannot be answered: it is {stored.state}; make another dry run")
         if plan.problem:
             raise PlanError(f"plan {plan.plan_id} cannot be approved: {plan.problem}")
-        if plan.human_only and not answerer.person:
-            problem = f"policy wants a person to approve plan {plan.plan_id}"
-            raise PlanError(f"{problem}; run this command at a terminal, in its foreground")
+        if problem := answerer.problem(principal=plan.principal, human_only=plan.human_only):
+            remedy = "run `moonpool plans approve` at a terminal, in its foreground"
+            raise PlanError(f"plan {plan.plan_id} cannot be approved so: {problem}; {remedy}")
         return stored
 
     def deny(self, plan_id: str, answerer: Answerer) -> StoredPlan:
@@ -155,7 +156,7 @@ class Plans:
         if answer.state is ApprovalState.EXPIRED:
             raise PlanError(f"plan {plan.plan_id} is not approved: {answer.note}")
         approved = answer.state is ApprovalState.APPROVED
-        person = approved and not answer.approver.startswith(("application:", "command:"))
+        person = approved and not answer.approver.startswith(PROGRAMS)
         stored = await asyncio.to_thread(
             lambda: self._answer(plan, approved=approved, approver=answer.approver, by_person=person)
         )

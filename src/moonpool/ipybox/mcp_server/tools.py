@@ -88,6 +88,11 @@ class IpyboxTools:
         )
         self._registering = asyncio.Lock()
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call goes on; closing these tools would end it."""
+        return self._calls.is_busy
+
     def prepare(self) -> None:
         """Nothing: a sandbox with a folder of the host is made when it is needed."""
 

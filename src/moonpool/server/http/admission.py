@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from moonpool.server.http.authentication.metadata import key_challenge
 from moonpool.server.http.callers import AuthenticationError, HttpCaller, authenticated
 from moonpool.server.http.request_limits import RequestError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping, Sequence
 
-    from moonpool.server.http.callers import Authenticator
+    from moonpool.server.http.callers import Authenticator, Scope
 
     HttpScope = MutableMapping[str, Any]
 
@@ -30,8 +31,8 @@ class Admission(Protocol):
         """Raises AuthenticationError, RequestError."""
         ...
 
-    def challenge(self, scope: HttpScope, /) -> str:
-        """`WWW-Authenticate` of a refusal."""
+    def challenge(self, scope: HttpScope, missing: Scope | None = None, /) -> str:
+        """`WWW-Authenticate` of a refusal, because of the credential or of a `missing` scope."""
         ...
 
 
@@ -45,9 +46,8 @@ class Everybody:
         del scope
         return self.fixed
 
-    def challenge(self, scope: HttpScope, /) -> str:
-        del scope
-        return "Bearer"
+    def challenge(self, scope: HttpScope, missing: Scope | None = None, /) -> str:
+        return key_challenge(scope, missing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Bearers:
     """Callers with a bearer credential that one of the authenticators knows."""
 
     authenticators: Sequence[Authenticator]
-    make_challenge: Callable[[HttpScope], str] = lambda _: 'Bearer realm="moonpool"'
+    make_challenge: Callable[[HttpScope, Scope | None], str] = key_challenge
 
     async def caller(self, scope: HttpScope, /) -> HttpCaller:
         """Raises AuthenticationError; RequestError (400) for a header that is none."""
@@ -71,8 +71,8 @@ class Bearers:
             raise RequestError(400, "the header must be `Authorization: Bearer ` and a credential")
         return await authenticated(credential, self.authenticators)
 
-    def challenge(self, scope: HttpScope, /) -> str:
-        return self.make_challenge(scope)
+    def challenge(self, scope: HttpScope, missing: Scope | None = None, /) -> str:
+        return self.make_challenge(scope, missing)
 
 
 def keep_caller(scope: HttpScope, caller: HttpCaller) -> None:

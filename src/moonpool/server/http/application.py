@@ -95,8 +95,8 @@ class Application:
                 challenge = {"www-authenticate": self._admission.challenge(scope)}
                 return plain_error(401, "unauthorized", str(error), challenge)
             case ScopeError():
-                challenge = f'{self._admission.challenge(scope)}, error="insufficient_scope", scope="{error.scope}"'
-                return plain_error(403, error.code, str(error), {"www-authenticate": challenge})
+                challenge = {"www-authenticate": self._admission.challenge(scope, error.scope)}
+                return plain_error(403, error.code, str(error), challenge)
             case RequestError():
                 if rpc:
                     return rpc_error(error.status, str(error), code=error.rpc_code, headers=error.headers)

@@ -36,7 +36,7 @@ class ScopeError(MoonpoolError):
 
     def __init__(self, scope: Scope) -> None:
         super().__init__(f"this credential lacks the scope {scope}; use one that has it, or ask its organisation")
-        self.scope = scope
+        self.scope: Scope = scope
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcp.server import Server
 
     from moonpool.server.http.callers import HttpCaller
-    from moonpool.server.http.sse_endpoint import SseConnection
+    from moonpool.server.http.sse_connection import SseConnection
     from moonpool.server.mcp.profiles import Profile
     from moonpool.server.mcp.server import ServedTools
 

@@ -54,7 +54,8 @@ class ServiceListener:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         where = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         try:
-            self.socket = socket.socket(family, socket.SOCK_STREAM)
+            # asyncio sets TCP_NODELAY only where it reads that this is TCP; without it answers wait 40 ms for an ACK.
+            self.socket = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         except OSError as error:
             raise ListenError(f"{where} cannot be listened at: {error.strerror}") from None
         try:

@@ -159,15 +159,20 @@ class ConnectionCalls:
         await self._executions.settled()
 
     @property
+    def is_busy(self) -> bool:
+        """Whether a call that began here goes on, with or without a request that waits for it."""
+        return any(not call.over for call in self._own)
+
+    @property
     def _own(self) -> list[ParkedCall]:
         return [call for call in self._calls.calls if call.opener is self]
 
     def _call(self, tool: str, key: str, work: Work, caller: Caller) -> ParkedCall:
         """The call that this request begins, repeats or resumes."""
-        key = f"{tool} {key}"  # another set of tools of the same principal may take the same arguments
+        key = f"{tool} {key}"  # a state of another tool, also of another profile, does not fit
         if caller.state is not None:
             return self._calls.resume(caller.state, key, caller.answers)
-        return self._calls.repeated(key) or self._calls.start(key, work, opener=self)
+        return self._calls.repeated(key, self) or self._calls.start(key, work, opener=self)
 
     async def _reached(
         self, call: ParkedCall, tool: str, patience_s: float | None, caller: Caller, offset: int | None = None

@@ -74,6 +74,11 @@ class ServedTools(Protocol):
         """Files as resources; None: the profile has neither these nor a prompt."""
         ...
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call goes on, also without a request; `close` would end it."""
+        ...
+
     def list_tools(self) -> list[JsonObject]: ...
     def prepare(self) -> None:
         """Begin in the background what the first call would wait for."""

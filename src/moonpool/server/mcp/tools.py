@@ -87,6 +87,11 @@ class CodeTools:
         self._sessions = McpSessions(app.runtime, idle_s=app.settings.session_idle_s)
         self.resources = McpResources(self._sessions, app.runtime.redactor)
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether an execution goes on; closing these tools would end it."""
+        return self._calls.is_busy
+
     def prepare(self) -> None:
         """List tools and open sandboxes now, before the first request. One with folders is opened when it is needed."""
         self._catalog.load_soon()

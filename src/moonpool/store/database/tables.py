@@ -36,3 +36,16 @@ API_KEY: Final = Table(
     Column("last_used_at", Double),
     Index("api_key_by_organisation", "organisation_id"),
 )
+
+CONSENT: Final = Table(
+    "consent",
+    METADATA,
+    Column("organisation_id", String(63), ForeignKey("organisation.id"), primary_key=True),
+    Column("principal", String(200), primary_key=True),
+    Column("client_id", String(255), primary_key=True),
+    Column("server_id", String(255), primary_key=True),
+    Column("server_digest", String(80), nullable=False),
+    Column("given_by", String(255), nullable=False),
+    Column("given_at", Double, nullable=False),
+    Column("withdrawn_at", Double),
+)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
     from moonpool.server.http.admission import Admission
-    from moonpool.server.http.callers import HttpCaller
+    from moonpool.server.http.callers import HttpCaller, Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,6 @@ class LimitedAdmission:
                 self.failures.note(address)
             raise
 
-    def challenge(self, scope: MutableMapping[str, Any], /) -> str:
+    def challenge(self, scope: MutableMapping[str, Any], missing: Scope | None = None, /) -> str:
         """See `Admission`."""
-        return self.inner.challenge(scope)
+        return self.inner.challenge(scope, missing)

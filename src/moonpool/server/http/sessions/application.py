@@ -1,0 +1,88 @@
+"""The application below `/v1`: who calls, what they may, one endpoint, errors in one form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response
+from starlette.routing import Route
+
+from moonpool.core.errors import InputError
+from moonpool.server.http.sessions.bodies import error_answer, json_answer
+from moonpool.server.http.sessions.errors import ProfileForbidsError, UnknownPathError
+from moonpool.server.http.sessions.file_routes import FileRoutes
+from moonpool.server.http.sessions.openapi import document
+from moonpool.server.http.sessions.operations import NoQuery
+from moonpool.server.http.sessions.routes import SessionRoutes
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+
+    from moonpool.server.http.callers import HttpCaller
+    from moonpool.server.http.sessions.operations import Operation
+    from moonpool.server.http.sessions.registry import SessionRegistry
+
+    CallerOf = Callable[[Request], HttpCaller]
+
+_PROFILES: Final = frozenset({None, "code"})
+"""SECURITY: a credential that is good for one profile of MCP only runs code here if it may there."""
+
+
+def sessions_application(registry: SessionRegistry, caller_of: CallerOf) -> Starlette:
+    """To be mounted at `/v1`, behind whatever authenticates: `caller_of` gives the caller of a request.
+
+    SECURITY: it trusts `caller_of` for all but `/openapi.json`, which is public (`openapi_route`, where what stands
+    before this lets nobody pass without a credential).
+    """
+    routes = [
+        Route(one.path, _endpoint(one, caller_of), methods=[one.method], name=one.name) for one in _offered(registry)
+    ]
+    return Starlette(
+        routes=[*routes, openapi_route(registry, "/openapi.json")], exception_handlers={HTTPException: _refused}
+    )
+
+
+def openapi_route(registry: SessionRegistry, path: str = "/v1/openapi.json") -> Route:
+    """What describes the others, for everybody."""
+    described = document(_offered(registry))
+
+    async def openapi(request: Request) -> Response:
+        del request
+        return json_answer(described)
+
+    return Route(path, openapi, methods=["GET"])
+
+
+def _offered(registry: SessionRegistry) -> tuple[Operation, ...]:
+    return (*SessionRoutes(registry).operations(), *FileRoutes(registry).operations())
+
+
+def _endpoint(operation: Operation, caller_of: CallerOf) -> Callable[[Request], Awaitable[Response]]:
+    async def endpoint(request: Request) -> Response:
+        try:
+            caller = caller_of(request)
+            if caller.profile not in _PROFILES:
+                raise ProfileForbidsError(caller.profile or "")
+            if operation.scope is not None:
+                caller.require(operation.scope)
+            if operation.query is NoQuery and request.url.query:
+                raise InputError(f"{operation.name} takes no query")
+            return await operation.endpoint(request, caller)
+        except ClientDisconnect:
+            return Response(status_code=400)  # nobody reads it
+        except Exception as error:  # noqa: BLE001  the boundary of requests: whatever it is, it has one form
+            return error_answer(error)
+
+    return endpoint
+
+
+async def _refused(request: Request, refused: Exception) -> Response:
+    """A path or method that is not there."""
+    del request
+    assert isinstance(refused, HTTPException)
+    return error_answer(UnknownPathError(), refused.status_code, refused.headers)

@@ -1,0 +1,157 @@
+"""What can be wrong with a request about sessions, and the one form in which every error is told.
+
+SECURITY: an error of the host may name settings and places of it; whoever calls from elsewhere reads that it failed,
+the log has why.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Final
+
+from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.engine.packages.model import PackageError
+from moonpool.features.approvals.model import ApprovalAnswerError
+from moonpool.server.http.sessions.messages import ErrorBody
+
+_log = logging.getLogger(__name__)
+
+
+class UnknownSessionError(MoonpoolError):
+    """There is no such session, execution or question for this caller: closed, expired, or never there."""
+
+    code = "session_unknown"
+    fault = Fault.CALLER
+
+    def __init__(self, what: str = "session") -> None:
+        super().__init__(f"there is no such {what} here: it has ended, has expired, or was never there; open another")
+
+
+class SelfApprovalError(ApprovalAnswerError):
+    """Nobody approves the calls of their own code. The call still waits."""
+
+    code = "self_approval"
+    fault = Fault.CALLER
+
+    def __init__(self) -> None:
+        super().__init__(
+            "nobody approves the calls of their own code; another key or person of the organisation with the scope "
+            "approve answers (moonpool.connect(..., approver=...))"
+        )
+
+
+class TooManySessionsError(MoonpoolError):
+    """This caller, or its organisation, has as many sessions or executions as it may have. Nothing was opened."""
+
+    code = "too_many_sessions"
+    fault = Fault.CALLER
+    retryable = True
+
+
+class BodyTooLargeError(MoonpoolError):
+    """The body of a request is larger than one may be. It was not read to its end."""
+
+    code = "body_too_large"
+    fault = Fault.CALLER
+
+
+class ExecutionIdUsedError(MoonpoolError):
+    """Another execution of this session has this id. Nothing was run."""
+
+    code = "execution_id_used"
+    fault = Fault.CALLER
+
+
+class ServiceClosingError(MoonpoolError):
+    """The service is shutting down. Nothing was begun."""
+
+    code = "service_closing"
+    fault = Fault.HOST
+    retryable = True
+
+    def __init__(self) -> None:
+        super().__init__("the service is shutting down; try again when it is back")
+
+
+class UnknownPathError(MoonpoolError):
+    """There is nothing at this path, or not with this method."""
+
+    code = "path_unknown"
+    fault = Fault.CALLER
+
+    def __init__(self) -> None:
+        super().__init__("there is nothing at this path with this method; see /v1/openapi.json")
+
+
+class ProfileForbidsError(MoonpoolError):
+    """The credential is good for one profile of MCP only. Nothing was done."""
+
+    code = "profile_forbids"
+    fault = Fault.CALLER
+
+    def __init__(self, profile: str) -> None:
+        super().__init__(f"this credential is for the profile {profile[:60]!r} only; use one without a profile")
+
+
+class ExecutionUnwantedError(MoonpoolError):
+    """An execution was ended before its turn came. Nothing of it was run."""
+
+    code = "execution_unwanted"
+    fault = Fault.CALLER
+
+    def __init__(self) -> None:
+        super().__init__("the execution was ended before its turn came")
+
+
+class ServiceFailedError(MoonpoolError):
+    """A bug of Moonpool in a request. The service's log has it."""
+
+    code = "service_failed"
+    fault = Fault.HOST
+
+    def __init__(self) -> None:
+        super().__init__("the service failed at this; its log says why")
+
+
+_STATUS: Final[dict[str, int]] = {
+    "authentication_failed": 401,
+    "profile_forbids": 403,
+    "scope_missing": 403,
+    "self_approval": 403,
+    "path_unknown": 404,
+    "session_unknown": 404,
+    "file_missing": 404,
+    "not_in_catalog": 404,
+    "approval_not_answerable": 409,
+    "checkpoint_failed": 409,
+    "execution_id_used": 409,
+    "target_exists": 409,
+    "body_too_large": 413,
+    "file_too_large": 413,
+    "too_many_sessions": 429,
+}
+_BY_FAULT: Final = {Fault.CALLER: 400, Fault.GUEST: 409, Fault.UPSTREAM: 502, Fault.HOST: 500}
+_TOLD: Final = frozenset({"busy", "pool_closed", "service_closing", "service_failed"})
+"""Errors of the host whose words are for callers."""
+RETRY_AFTER_S: Final = 1
+
+
+def error_body(error: Exception) -> ErrorBody:
+    """What a caller is told."""
+    if not isinstance(error, MoonpoolError):
+        _log.error("a bug of Moonpool in a request about a session", exc_info=error)
+        error = ServiceFailedError()
+    message = str(error)
+    if isinstance(error, PackageError):
+        message = error.for_guest if error.fault is Fault.HOST else message
+    elif error.fault is Fault.HOST and error.code not in _TOLD:
+        _log.warning("a request about a session failed: %s", error)
+        message = "the service cannot do this now; its log says why"
+    return ErrorBody(code=error.code, message=message, fault=error.fault.value, retryable=error.retryable)
+
+
+def status_of(body: ErrorBody) -> int:
+    """The HTTP status of an answer with this body."""
+    if body.code in _STATUS:
+        return _STATUS[body.code]
+    return 503 if body.fault == "host" and body.retryable else _BY_FAULT[Fault(body.fault)]

@@ -1,0 +1,82 @@
+"""What can be asked over HTTP. Of each `Operation` its route is made, and its place in the OpenAPI document."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+import msgspec
+from msgspec import Meta
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
+    from starlette.requests import Request
+    from starlette.responses import Response
+
+    from moonpool.server.http.callers import HttpCaller, Scope
+
+    Endpoint: TypeAlias = Callable[[Request, HttpCaller], Awaitable[Response]]
+
+_Path: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4096)]
+
+
+class _Query(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What stands behind the question mark."""
+
+
+class NoQuery(_Query, frozen=True):
+    """Nothing."""
+
+
+class EventsQuery(_Query, frozen=True):
+    """Lines behind this one."""
+
+    after: Annotated[int, Meta(ge=0, le=2**53)] = 0
+
+
+class FilesQuery(_Query, frozen=True):
+    path: _Path = "."
+    recursive: bool = False
+
+
+class RemoveQuery(_Query, frozen=True):
+    path: _Path
+    recursive: bool = False
+
+
+class ReadQuery(_Query, frozen=True):
+    path: _Path
+
+
+class WriteQuery(_Query, frozen=True):
+    """`mode`: rights of the file, as a decimal number."""
+
+    path: _Path
+    replace: bool = False
+    mode: Annotated[int, Meta(ge=0, le=0o777)] = 0o644
+
+
+class ToolsQuery(_Query, frozen=True):
+    server: Annotated[str, Meta(max_length=200)] | None = None
+
+
+class DefinitionQuery(_Query, frozen=True):
+    path: Annotated[str, Meta(max_length=1000)]
+    form: Literal["stub", "typescript", "json"] = "stub"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One method of one path below `/v1`."""
+
+    method: Literal["GET", "POST", "PUT", "DELETE"]
+    path: str
+    name: str  # operationId
+    summary: str
+    endpoint: Endpoint
+    scope: Scope | None = "execute"  # that the caller needs
+    body: type[Any] | Literal["bytes"] | None = None
+    query: type[Any] = NoQuery
+    answer: type[Any] | Literal["bytes", "lines"] | None = None
+    status: int = 200
