@@ -10,6 +10,7 @@ import asyncio
 import json
 import os
 import sys
+import tomllib
 from asyncio.subprocess import DEVNULL, PIPE
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ BEYOND = [
 ]
 """Scenarios that no revision requires, of what the broker does all the same. Those of extensions are run by name alone:
 at a revision's wire the suite leaves them out."""
+_FAILURES = tomllib.loads((Path(__file__).parent / "expected_failures.toml").read_text(encoding="utf-8"))["failure"]
+EXPECTED = {scenario: entry["reason"] for entry in _FAILURES for scenario in entry["scenarios"]}
 _CLIENT_MS = 40_000
 _SCENARIO_S = 60.0
 
@@ -49,13 +52,25 @@ class Verdict:
     report: str = field(default="", repr=False)
 
 
-def required_scenarios(revision: str) -> list[str]:
-    """The client scenarios a revision requires, from the suite's own frozen list."""
+def chosen(revision: str) -> bool:
+    """Whether this revision is to be examined: all are, unless `run.sh` was given one."""
+    return os.environ.get("MOONPOOL_CONFORMANCE_REVISION", revision) == revision
+
+
+def tell(summary: str) -> None:
+    """Have `run.sh` print this last."""
+    if place := os.environ.get("MOONPOOL_CONFORMANCE_SUMMARY"):
+        with Path(place).open("a", encoding="utf-8") as file:
+            file.write(f"{summary}\n")
+
+
+def required_scenarios(revision: str, role: str = "client") -> list[str]:
+    """The scenarios a revision requires, from the suite's own frozen list."""
     if revision == BACKCOMPAT:
         return ["auth/2025-03-26-oauth-metadata-backcompat", "auth/2025-03-26-oauth-endpoint-fallback"]
     lines = (SUITE / "requirements" / f"{revision}.yaml").read_text(encoding="utf-8").splitlines()
-    start = lines.index("client:") + 1
-    end = next((at for at in range(start, len(lines)) if lines[at] and not lines[at].startswith("  - ")), len(lines))
+    start = lines.index(f"{role}:") + 1
+    end = next((at for at in range(start, len(lines)) if not lines[at].startswith("  - ")), len(lines))
     return [line.removeprefix("  - ") for line in lines[start:end] if line]
 
 

@@ -21,7 +21,6 @@ from moonpool.features.organisations.service import Organisations
 from moonpool.net.forwarded import trusted_networks
 from moonpool.server.http.admission import Bearers
 from moonpool.server.http.application import Application
-from moonpool.server.http.authentication.attempts import LimitedAdmission
 from moonpool.server.http.authentication.failures import FAILURES_MAX, ClientAddresses, FailedAuthentications
 from moonpool.server.http.authentication.keys import KeyAuthenticator
 from moonpool.server.http.callers import AuthenticationError, HttpCaller
@@ -51,8 +50,8 @@ class Door:
     def __init__(self, keys: Keys, good: str) -> None:
         self.good, self.clock = good, Clock()
         addresses = ClientAddresses(trusted_networks("10.0.0.0/8"))
-        bearers = Bearers([KeyAuthenticator(keys)])
-        self._admission = LimitedAdmission(bearers, addresses, FailedAuthentications(clock=self.clock))
+        failed = FailedAuthentications(clock=self.clock)
+        self._admission = Bearers([KeyAuthenticator(keys)], failed=failed, addresses=addresses)
 
     async def answer(self, credential: str | None, *, peer: str = "192.0.2.1", **headers: str) -> str:
         """The principal's kind, or how it was refused."""

@@ -14,7 +14,7 @@ import pytest
 from apps import fresh_data
 from fixtures import outbox_wrecks as wrecks
 from moonpool.bootstrap import open_tenant
-from moonpool.core.audit import JournalError
+from moonpool.core.audit import JournalError, JournalUncertainError
 from moonpool.core.calls import ApprovalState
 from moonpool.core.json import canonical_json
 from moonpool.features.approvals.model import QueueState
@@ -93,6 +93,21 @@ def test_kill_9_between_steps_leaves_a_record_or_nothing_and_a_state_that_agrees
                 assert len(left) == (not there), about
             else:
                 assert [one.state for one in plans] == STATES[what][there], about
+
+
+def uncertain(_: object) -> None:
+    raise JournalUncertainError("the database went away")
+
+
+def test_what_may_be_on_record_is_neither_in_force_nor_undone(tmp_path: Path) -> None:
+    """It is delivered once this process has ended: see the kills above."""
+    (give,) = wrecks.CHANGES["given-elsewhere"]
+    with pytest.raises(JournalUncertainError):
+        give(tmp_path, uncertain)
+    assert grants(tmp_path) == 0
+    connection = sqlite3.connect(approvals_path(tmp_path))
+    assert connection.execute("SELECT count(*) FROM outbox").fetchone() == (1,)
+    connection.close()
 
 
 def test_what_cannot_be_put_on_record_is_as_it_was(tmp_path: Path) -> None:

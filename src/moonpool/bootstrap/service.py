@@ -16,24 +16,26 @@ from typing import TYPE_CHECKING, Final
 from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.engine import open_engine
 from moonpool.bootstrap.folders import data_folder
+from moonpool.bootstrap.session_tenants import TenantsOfSessions
 from moonpool.bootstrap.tenant import open_tenant
 from moonpool.configuration.policies import policy_in_force
-from moonpool.core.errors import ConfigError, MoonpoolError
+from moonpool.core.errors import MoonpoolError
 from moonpool.core.version import VERSION
+from moonpool.features.approvals.events import EventApprover
 from moonpool.features.approvals.files import open_queue
-from moonpool.net.forwarded import trusted_networks
 from moonpool.sandboxes.identity import serves_several_tenants
 from moonpool.sandboxes.shielding import finish
-from moonpool.server.http.admission import Bearers, Everybody
-from moonpool.server.http.application import admins_only, asgi_route
-from moonpool.server.http.authentication.attempts import LimitedAdmission
-from moonpool.server.http.authentication.failures import ClientAddresses
+from moonpool.server.http.admission import Everybody, caller_in
+from moonpool.server.http.application import admins_only, asgi_route, mounted
 from moonpool.server.http.callers import SCOPES, HttpCaller
 from moonpool.server.http.exposition import Exposed, PoolGauges
 from moonpool.server.http.figures import Metrics
 from moonpool.server.http.mcp_endpoint import McpEndpoints
 from moonpool.server.http.metrics import PATH, MetricsApp
 from moonpool.server.http.principal_servers import PrincipalServers, ServiceBusyError
+from moonpool.server.http.sessions.application import openapi_route, sessions_application
+from moonpool.server.http.sessions.registry import open_sessions
+from moonpool.server.http.sessions.tenants import SessionBounds
 from moonpool.server.mcp.approver import ElicitingApprover
 from moonpool.server.mcp.client_requests import Bindings
 from moonpool.server.mcp.profiles import PROFILES
@@ -55,7 +57,7 @@ if TYPE_CHECKING:
     from moonpool.features.usage.measures import Measures
     from moonpool.sandboxes.base import SandboxBackend
     from moonpool.server.http.admission import Admission
-    from moonpool.server.http.callers import Authenticator
+    from moonpool.server.http.sessions.registry import SessionRegistry
     from moonpool.server.mcp.profiles import Profile, Profiles
     from moonpool.server.mcp.server import ServedTools
     from moonpool.settings import Settings
@@ -70,6 +72,7 @@ class OpenOrganisation:
 
     tenant: Tenant
     bindings: Bindings
+    events: EventApprover
 
 
 class Organisations:
@@ -121,21 +124,22 @@ class Organisations:
             queue = await stack.enter_async_context(
                 open_queue(folder, self._report, settings.approval_command, engine.environ)
             )
-            approver = ElicitingApprover(queue)
+            eliciting = ElicitingApprover(queue)
+            events = EventApprover(beside=eliciting)
             policy = await asyncio.to_thread(policy_in_force, settings, self._config)
             tenant = await stack.enter_async_context(
                 open_tenant(
                     engine,
                     organisation,
                     config=self._config,
-                    approver=approver,
+                    approver=events,
                     policy=policy,
                     eagerly=True,
                     consents=self._consents,
                 )
             )
             self._stack.push_async_exit(stack.pop_all())
-            return OpenOrganisation(tenant, approver.bindings)
+            return OpenOrganisation(tenant, eliciting.bindings, events)
 
     def _no_room(self) -> str:
         if self._count_max == 1:
@@ -151,6 +155,7 @@ class Service:
     organisations: Organisations
     servers: PrincipalServers
     routes: Sequence[BaseRoute]
+    public: Sequence[BaseRoute]  # of these, for everybody
 
     @property
     def is_busy(self) -> bool:
@@ -208,6 +213,7 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         stack.push_async_callback(lambda: finish(organisations.close()))
         servers = PrincipalServers(_Tools(organisations))
         stack.push_async_callback(lambda: finish(servers.close()))
+        sessions = await stack.enter_async_context(_sessions(organisations, settings))
         if is_open:
             await organisations.get(DEFAULT_TENANT)
         endpoints = McpEndpoints(servers, profiles, body_bytes_max=settings.request_bytes_max)
@@ -218,8 +224,31 @@ async def open_service(  # noqa: PLR0913  what a service is made of
             asgi_route("/sse", endpoints.sse),
             asgi_route("/message", endpoints.message),
             asgi_route(PATH, figures if is_open else admins_only(figures)),
+            mounted("/v1", sessions_application(sessions, lambda request: caller_in(request.scope))),
         )
-        yield Service(engine=engine, organisations=organisations, servers=servers, routes=routes)
+        yield Service(
+            engine=engine,
+            organisations=organisations,
+            servers=servers,
+            routes=routes,
+            public=(openapi_route(sessions),),
+        )
+
+
+@asynccontextmanager
+async def _sessions(organisations: Organisations, settings: Settings) -> AsyncGenerator[SessionRegistry]:
+    """Sessions over HTTP. On exit they are closed, and with them their streams; the tenants stay open."""
+
+    async def opened(organisation: str) -> tuple[Tenant, EventApprover]:
+        one = await organisations.get(organisation)
+        return one.tenant, one.events
+
+    tenants = TenantsOfSessions(opened)
+    try:
+        async with open_sessions(tenants, SessionBounds(idle_s=settings.session_idle_s)) as registry:
+            yield registry
+    finally:
+        await finish(tenants.close())
 
 
 def everybody(profile: str | None, profiles: Profiles = PROFILES) -> Admission:
@@ -232,21 +261,6 @@ def everybody(profile: str | None, profiles: Profiles = PROFILES) -> Admission:
     return Everybody(
         HttpCaller(organisation=DEFAULT_TENANT, principal=local_principal(), scopes=SCOPES, profile=profile)
     )
-
-
-def bearers(authenticators: Sequence[Authenticator]) -> Admission:
-    """Admits who has a credential. Raises ConfigError when there is nothing that could know one."""
-    if not authenticators:
-        raise ConfigError(
-            "nobody could use this service, because nothing knows a credential; for yourself alone start it with "
-            "--no-auth, on a loopback address"
-        )
-    return Bearers(authenticators)
-
-
-def limited(inner: Admission, settings: Settings) -> Admission:
-    """`inner`, which refuses addresses that fail too often."""
-    return LimitedAdmission(inner, ClientAddresses(trusted_networks(settings.trusted_proxies)))
 
 
 def _metrics(engine: Engine, journal: JournalReader) -> Metrics:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
+    from moonpool.configuration.server_config import Exposure
     from moonpool.configuration.servers import McpConfig, ServerConfig
     from moonpool.core.audit import Journal
     from moonpool.core.audit_records import DriftRecord, ToolUpdateRecord
@@ -136,6 +137,7 @@ async def open_tool_registry(  # noqa: PLR0913  parts of the composition
     servers = (config or McpConfig(source="")).servers
     keys = {server.server_id: resolved_key(server) for server in servers}
     shown = {server.server_id for server in servers if server.instructions}
+    exposures: dict[str, Exposure] = {server.server_id: server.expose for server in servers}
     cache = _Cache(ManifestCache(manifest_dir(data)))
     source = ServerSource()
     boxes: list[ToolRegistry] = []
@@ -190,6 +192,8 @@ async def open_tool_registry(  # noqa: PLR0913  parts of the composition
             redact=drift.redact,
         ),
         shows_instructions=shown.__contains__,
+        exposures=exposures,
+        prefixes={server.server_id: server.prefix for server in servers if server.prefix},
         cleaned=lambda listing: without_secrets(listing, known),
         library=LibraryView(
             LibraryStore(library_dir(data)), holds_secret=lambda content: known.data(content, Tally()) != content

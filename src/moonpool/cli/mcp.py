@@ -26,7 +26,8 @@ from moonpool.features.approvals.files import open_queue
 from moonpool.pipeline.approval import AutoApprover, DenyApprover
 from moonpool.server.http.figures import metrics_of_runtime
 from moonpool.server.mcp.approver import ElicitingApprover
-from moonpool.server.mcp.stdio import claim_stdio, serve
+from moonpool.server.mcp.client_requests import Bindings
+from moonpool.server.mcp.stdio import claim_stdio, serve, serve_tools
 from moonpool.settings import Settings
 from moonpool.store.journal_reading import FileJournalReader
 from moonpool.store.paths import journal_path
@@ -65,8 +66,9 @@ if TYPE_CHECKING:
 @allow_network_option
 @click.option(
     "--profile",
-    type=click.Choice(["ipybox"]),
-    help="Offer ipybox's four tools instead, with an IPython kernel. The last two options are for it.",
+    type=click.Choice(["direct", "ipybox"]),
+    help="direct: the servers' own tools, without code. ipybox: its four tools, with an IPython kernel; the last two "
+    "options are for it.",
 )
 @click.option(
     "--workspace",
@@ -98,7 +100,7 @@ def mcp(  # noqa: PLR0913  its options
     log_level: str | None,
 ) -> None:
     """Serve MCP on standard input and output: four tools (or one) in front of all configured servers."""
-    if profile is not None:
+    if profile == "ipybox":
         if catalog is not None or metrics_listen is not None:
             raise click.UsageError("--catalog and --metrics-listen do not go with --profile")
         overrides = {"policy": policy, "environment": env, "backend": backend}
@@ -108,12 +110,16 @@ def mcp(  # noqa: PLR0913  its options
         return
     if sandbox or sandbox_config is not None:
         raise click.UsageError("--sandbox and --sandbox-config need --profile ipybox")
+    direct = profile == "direct"
+    if direct and (catalog is not None or workspace is not None or allow_network):
+        raise click.UsageError("--catalog, --workspace and --allow-network are for code; --profile direct runs none")
     asyncio.run(
         serve_stdio(
             config,
             Approve(approve),
             allowed_network(allow_network),
             workspace,
+            direct=direct,
             policy=policy,
             environment=env,
             backend=backend,
@@ -128,6 +134,8 @@ async def serve_stdio(
     choice: Approve,
     network: NetworkRules | None = None,
     workspace: Path | None = None,
+    *,
+    direct: bool = False,
     **overrides: Path | str | None,
 ) -> None:
     """Serve one client until it disconnects. Raises MoonpoolError before anything was written."""
@@ -162,7 +170,12 @@ async def serve_stdio(
                     await stack.enter_async_context(metrics_served(listener, live, _report))
                 await stack.enter_async_context(telling_missing_tools(app.tool_registry, _report))
                 bindings = approver.bindings if isinstance(approver, ElicitingApprover) else None
-                await serve(app, wire=wire, bindings=bindings)
+                if direct:
+                    from moonpool.server.mcp.direct.tools import DirectTools  # with all of the SDK's server
+
+                    await serve_tools(DirectTools(app, bindings or Bindings()), wire)
+                else:
+                    await serve(app, wire=wire, bindings=bindings)
 
 
 def serve_ipybox(

@@ -12,18 +12,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moonpool.bootstrap.database import open_service_data
-from moonpool.bootstrap.service import bearers, everybody, limited, open_service
+from moonpool.bootstrap.admission import Admitted, open_admission
+from moonpool.bootstrap.service import everybody, open_service
 from moonpool.cli.commands import command, config_option
 from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.cli.mcp import settings_of_service
 from moonpool.cli.printer import remark
-from moonpool.cli.service_data import database_url_option
 from moonpool.core.errors import ConfigError
 from moonpool.core.phrases import on_one_line
 from moonpool.environments.progress import stderr_progress
 from moonpool.server.http.application import Application
-from moonpool.server.http.authentication.keys import KeyAuthenticator
 from moonpool.server.http.health import Readiness
 from moonpool.server.http.request_limits import Names
 from moonpool.server.http.serving import DRAIN_S, ServiceListener, http_served
@@ -45,7 +43,11 @@ if TYPE_CHECKING:
     metavar="DIR",
     help="What organisations own: journals, approvals, keys. Default: the data folder, which keeps environments.",
 )
-@database_url_option
+@click.option(
+    "--database-url",
+    metavar="URL",
+    help="Where organisations and keys lie. Default: MOONPOOL_DATABASE_URL, else a file in the data folder.",
+)
 @click.option("--no-auth", is_flag=True, help="Everybody who reaches the address may use it: loopback only.")
 @click.option("--profile", metavar="NAME", help="With --no-auth: offer this profile only. Default: code at /mcp.")
 @click.option("--env", metavar="NAME", help="Environment: base or data. Default: data once it was built.")
@@ -68,11 +70,11 @@ def serve(  # noqa: PLR0913  its options
     if profile is not None and not no_auth:
         raise click.UsageError("--profile needs --no-auth; else the path or the credential names the profile")
     address = _address(host)
-    everybody = _everybody(address, profile) if no_auth else None
+    everyone = _everyone(address, profile) if no_auth else None
     overrides: dict[str, Path | str | None] = {
         "policy": policy, "environment": env, "backend": backend, "database_url": database_url,
     }  # fmt: skip
-    asyncio.run(_serve(address, port, everybody, config, data_dir, overrides))
+    asyncio.run(_serve(address, port, everyone, config, data_dir, overrides))
 
 
 def _address(host: str) -> str:
@@ -83,8 +85,8 @@ def _address(host: str) -> str:
         raise ConfigError(f"--host must be an IP address, but is {host[:100]!r}; write 127.0.0.1 or ::1") from None
 
 
-def _everybody(address: str, profile: str | None) -> Admission:
-    """Everybody may use it. Raises ConfigError, UnknownProfileError."""
+def _everyone(address: str, profile: str | None) -> Admission:
+    """Admits everybody. Raises ConfigError, UnknownProfileError."""
     # SECURITY: fails closed: whoever reaches the address can run code as this user's tenant.
     if not ipaddress.ip_address(address).is_loopback:
         raise ConfigError(
@@ -97,14 +99,14 @@ def _everybody(address: str, profile: str | None) -> Admission:
 async def _serve(
     host: str,
     port: int,
-    everybody: Admission | None,
+    everyone: Admission | None,
     config_path: Path | None,
     data_dir: Path | None,
     overrides: dict[str, Path | str | None],
 ) -> None:
-    """Serve until a signal, then answer what is in progress. Raises MoonpoolError.
+    """Serve until a signal, then answer what is in progress; without `everyone`, those with a credential.
 
-    `everybody`: without authentication, so organisations and keys are not even opened.
+    Raises MoonpoolError.
     """
     settings = await settings_of_service(overrides)
     config = await asyncio.to_thread(read_config, config_path)
@@ -112,15 +114,14 @@ async def _serve(
     listener = ServiceListener(host, port)
     async with AsyncExitStack() as bound:
         bound.callback(listener.close)
-        admission = everybody
-        if admission is None:
-            data = await bound.enter_async_context(open_service_data(settings, state))
-            admission = limited(bearers([KeyAuthenticator(data.keys)]), settings)
-            if await data.keys.is_empty():
-                _report("there are no keys yet, so nobody can use it; `moonpool keys create --org ORG` makes one")
         readiness = Readiness()
         names = Names.of(host, listener.port, public_url=settings.public_url)
-        application = Application(names, admission, readiness)
+        if everyone is None:
+            opening = open_admission(settings, state, names, f"http://{listener.netloc}")
+            admitted = await bound.enter_async_context(opening)
+        else:
+            admitted = Admitted(admission=everyone)
+        application = Application(names, admitted.admission, readiness)
         stop = bound.enter_context(_stopping())
         progress = bound.enter_context(stderr_progress())
         async with http_served(listener, application) as server:
@@ -131,11 +132,14 @@ async def _serve(
                 report=_report,
                 state=state,
                 progress=progress,
-                is_open=everybody is not None,
+                is_open=everyone is not None,
+                consents=admitted.consents,
             )
             async with service_open as service:
-                application.open(service.routes)
+                application.open(service.routes, (*admitted.public, *service.public))
                 readiness.phase = "ready"
+                if admitted.has_no_keys:
+                    _report("there are no keys yet; `moonpool keys create --org ORG` makes one")
                 _report(f"MCP at http://{listener.netloc}/mcp")
                 await stop.wait()
                 stop.clear()

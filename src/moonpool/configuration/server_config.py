@@ -30,6 +30,8 @@ TransportKind: TypeAlias = Literal["stdio", "http", "sse", "auto"]
 """`auto` is a URL without a `type`: both HTTP transports are tried, the URL only orders the attempts (X-12)."""
 LogLevel: TypeAlias = Literal["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 VerdictName: TypeAlias = Literal["allow", "ask", "deny"]
+Exposure: TypeAlias = Literal["code", "direct", "both"]
+"""Who may use a server: code in a sandbox, clients of the profile `direct`, or both."""
 
 
 class ToolRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,6 +63,10 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     tasks: bool = False  # tools that require it are called as tasks (2025-11-25, experimental)
     returns: tuple[Returns, ...] = ()  # labels of all its tools: what they return
     does: tuple[Does, ...] = ()  # and what calling them does
+    expose: Exposure = "code"  # who may use it
+    prefix: str = ""  # of its tools' and prompts' names in the profile `direct`; none: where two servers share a name
+    client_roots: bool = False  # roots are asked of the client that calls
+    requests_per_minute: Annotated[int, Meta(ge=1, le=600)] = 10  # server requests that one principal may be asked
 
 
 class ServerConfig(ServerOptions, frozen=True, kw_only=True):
@@ -168,4 +174,6 @@ def resolved_key(server: ServerConfig) -> str:
         resolved["roots"] = list(server.roots)
     if (server.elicitation, server.sampling) != ("decline", "deny"):  # and to one that can be asked
         resolved["relays"] = [server.elicitation, server.sampling]
+    if server.client_roots:
+        resolved["client_roots"] = True
     return digest_json(resolved)

@@ -48,6 +48,7 @@ IGNORED_KEYS: Final = frozenset({
 _RELATIVE_PATH: Final = re.compile(
     r"\.{1,2}(?:/.*)?|(?![-/~@])[^\s:]*\.(?:[cm]?[jt]s|py|sh|rb|jar|json|toml|ya?ml|db|sqlite3?|env)", re.DOTALL
 )
+_PREFIX: Final = re.compile(r"[A-Za-z0-9_-]{1,32}", re.ASCII)
 _REFUSED_KEYS: Final = {
     "envFile": 'put the values into "env", or set the variables and write ${NAME}',
     "serverUrl": 'write "url"',
@@ -78,6 +79,12 @@ class Block(ServerOptions, frozen=True, kw_only=True, forbid_unknown_fields=True
             )
         if self.ping_s and not 1 <= self.ping_s <= 86_400:
             raise ValueError(f'"ping_s": must be 0 (never) or from 1 to 86400 seconds, but is {self.ping_s:g}')
+        if self.prefix and not _PREFIX.fullmatch(self.prefix):
+            raise ValueError(f'"prefix": must be 1 to 32 of A-Z, a-z, 0-9, _ and -, but is {self.prefix[:80]!r}')
+        if self.prefix and self.expose == "code":
+            raise ValueError('"prefix": needs "expose": "direct" or "both"')
+        if self.client_roots and self.roots:
+            raise ValueError('"client_roots": goes not with "roots"; keep one of them')
 
 
 class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from moonpool.core.json import JsonObject
+    from moonpool.core.json import JsonObject, JsonValue
 
 
 class CallErrorType(StrEnum):
@@ -53,12 +53,21 @@ itself when it holds anything but text.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class RpcError:
+    """A server's JSON-RPC error, for a client that called it without code. SECURITY: the server wrote `data`."""
+
+    code: int
+    data: JsonValue = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class CallError:
     """A tool call's failure as the guest sees it."""
 
     type: CallErrorType
     message: str
     retryable: bool = False
+    rpc: RpcError | None = None  # how the server refused, if it did so; no part of what code gets
 
     def to_json(self) -> JsonObject:
         return {"type": str(self.type), "message": self.message, "retryable": self.retryable}
@@ -88,6 +97,15 @@ class CallProgress:
     def __str__(self) -> str:
         of = "" if self.total is None else f"/{self.total:g}"
         return f"{self.tool}: {self.progress:g}{of} {self.message}".rstrip()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogMessage:
+    """What a server logged during a call. SECURITY: all of it is the server's; `data` is any JSON."""
+
+    level: str
+    data: JsonValue
+    logger: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ import asyncio
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.engine.code_request import new_run_id
@@ -26,7 +26,7 @@ from moonpool.engine.open_questions import OpenQuestions
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Generator
 
-    from moonpool.core.calls import CallProgress
+    from moonpool.core.calls import CallProgress, LogMessage
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject
     from moonpool.engine.open_questions import OpenQuestion
@@ -41,6 +41,7 @@ _ENDED_WITHIN_S: Final = 6.0
 _LOOK_S: Final = 0.5
 """How often it is looked whether a call has begun to wait for somebody else, or may be left."""
 
+T = TypeVar("T")  # what a call comes to: the envelope of an execution, or the outcome of a tool call without code
 Work: TypeAlias = "Callable[[ParkedCall], Coroutine[object, object, Envelope]]"
 
 
@@ -59,20 +60,21 @@ class Listener(Protocol):
 
     def hear(self, stream: Stream, data: bytes, /) -> None: ...
     def hear_progress(self, told: CallProgress, /) -> None: ...
+    def hear_log(self, told: LogMessage, /) -> None: ...
 
 
 class CallOwner(Protocol):
-    """Who owns a call (`executions.PrincipalExecutions`)."""
+    """Who owns a call (`executions.PrincipalExecutions`), which is of the kind that this owner makes."""
 
-    def refuse_more(self, call: ParkedCall, /) -> None:
+    def refuse_more(self, call: Any, /) -> None:
         """Raises AnswererGoneError when `call` may not ask now."""
         ...
 
-    def detach(self, call: ParkedCall, /) -> bool:
+    def detach(self, call: Any, /) -> bool:
         """Have `call` go on while nobody waits for it; False: it may not."""
         ...
 
-    def ended(self, call: ParkedCall, outcome: Envelope | None, /) -> None:
+    def ended(self, call: Any, outcome: Any, /) -> None:
         """It is over; None: without an outcome."""
         ...
 
@@ -97,8 +99,8 @@ class Patience:
 UNTIL_OVER: Final = Patience()
 
 
-class ParkedCall:
-    """One call. Used on one event loop; made by `PrincipalExecutions.start`."""
+class Parked(Generic[T]):
+    """One call. Used on one event loop; made by its owner."""
 
     def __init__(self, key: str, owner: CallOwner, opener: object, output: OutputWindow) -> None:
         self.call_id, self.key, self.opener, self.output = new_run_id(), key, opener, output
@@ -119,7 +121,7 @@ class ParkedCall:
         self._later: RequestResponder | None = None  # of the client's next request
         self._failed = False
         self._news = asyncio.Event()
-        self._task: asyncio.Task[Envelope] | None = None
+        self._task: asyncio.Task[T] | None = None
         self._waiters = 0
 
     @property
@@ -149,10 +151,15 @@ class ParkedCall:
         """The client that can be asked now: of the newest request that waits for it, or of the next one."""
         return self._askers[-1] if self._askers else self._later
 
-    async def ask(self, method: str, params: JsonObject) -> JsonObject:
-        """Have whoever waits for this call asked. Cancel to take the question back. Raises AnswererGoneError."""
+    async def ask(self, method: str, params: JsonObject, name: str = "") -> JsonObject:
+        """Have whoever waits for this call asked. Cancel to take the question back. Raises AnswererGoneError.
+
+        `name` is how the client is to call it; without one, or where an open one is called so, it gets its id.
+        """
+        if name and (early := self.questions.early.pop(name, None)) is not None:
+            return early
         self._owner.refuse_more(self)
-        question = self.questions.add(method, params)
+        question = self.questions.add(method, params, name)
         self._news.set()
         try:
             return await question.answer
@@ -169,6 +176,11 @@ class ParkedCall:
         """How a tool call of its code gets on."""
         for listener in self._listeners:
             listener.hear_progress(told)
+
+    def hear_log(self, told: LogMessage) -> None:
+        """What the server of a tool call logs."""
+        for listener in self._listeners:
+            listener.hear_log(told)
 
     @contextmanager
     def attended(
@@ -191,7 +203,7 @@ class ParkedCall:
                 self._askers.remove(asker)
                 self._later = asker if asks_later else self._later
 
-    async def outcome(self, patience: Patience = UNTIL_OVER) -> Envelope | tuple[OpenQuestion, ...] | Pause:
+    async def outcome(self, patience: Patience = UNTIL_OVER) -> T | tuple[OpenQuestion, ...] | Pause:
         """What came of it, what it asks, or why it is waited for no longer. Raises what its work raised, and
         ExecutionCancelledError.
 
@@ -260,15 +272,22 @@ class ParkedCall:
         self.spared = spared
         self.questions.give_up()
 
-    def begin(self, work: Work) -> None:
-        self._task = asyncio.create_task(work(self))
+    def start(self, work: Coroutine[object, object, T]) -> None:
+        self._task = asyncio.create_task(work)
         self._task.add_done_callback(self._ended)
 
-    def _ended(self, task: asyncio.Task[Envelope]) -> None:
+    def _ended(self, task: asyncio.Task[T]) -> None:
         self._news.set()
         failed = self._failed = task.cancelled() or task.exception() is not None
         self.set_aside = self.set_aside and not failed  # nobody can have the outcome of what was ended
         self._owner.ended(self, None if failed else task.result())
+
+
+class ParkedCall(Parked["Envelope"]):
+    """An execution of code; made by `PrincipalExecutions.start`."""
+
+    def begin(self, work: Work) -> None:
+        self.start(work(self))
 
 
 def _next_look_s(patience: Patience, waited_s: float) -> float | None:

@@ -67,7 +67,8 @@ class StateSeal:
             body, mac = base64.urlsafe_b64decode(head), base64.urlsafe_b64decode(tail)
         except ValueError:
             raise RequestStateError from None
-        if not hmac.compare_digest(mac, self._mac(body)):
+        # Base64 has many spellings of the same bytes; only what was given out comes back (SEP-2322).
+        if (_text(body), _text(mac)) != (head, tail) or not hmac.compare_digest(mac, self._mac(body)):
             raise RequestStateError
         call_id, key, questions, valid_until = json.loads(body)  # ours: the seal says so
         if self._clock() > valid_until:

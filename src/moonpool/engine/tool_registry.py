@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from pathlib import Path
 
-    from moonpool.configuration.server_config import ServerLeftOutError
+    from moonpool.configuration.server_config import Exposure, ServerLeftOutError
     from moonpool.features.drift.model.changes import ToolDiff
     from moonpool.features.drift.service import DriftWatch
     from moonpool.features.library.service import LibraryView
@@ -72,20 +72,23 @@ class ToolRegistry:
         ttl_s: float,
         watch: DriftWatch,
         shows_instructions: Callable[[str], bool] = lambda _: True,
+        exposures: Mapping[str, Exposure] = MappingProxyType({}),
+        prefixes: Mapping[str, str] = MappingProxyType({}),
         cleaned: Callable[[ServerListing], ServerListing] = lambda listing: listing,
         library: LibraryView | None = None,
         left_out: Mapping[str, ServerLeftOutError] = MappingProxyType({}),
     ) -> None:
         """`cleaned` takes the servers' secrets out of what they say of themselves.
 
-        Servers that are `left_out` are named wherever one is missed, and never asked.
+        Servers that are `left_out` are named wherever one is missed, and never asked. `exposures`: who may use them.
         """
         self._left_out = left_out
         self._cleaned, self._library = cleaned, library
         self._watch = watch
         self._keys, self._upstreams, self._cache, self._trees = dict(keys), upstreams, cache, trees
         self._ttl_s = ttl_s
-        self._shows_instructions = shows_instructions
+        self._shows_instructions, self._exposures = shows_instructions, exposures
+        self.prefixes = prefixes  # of the names of servers' tools, where clients call them without code
         self._listings: dict[str, ServerListing] = {}
         self._problems: dict[str, MoonpoolError] = dict(left_out)
         self._relisting: dict[str, asyncio.Task[ToolSnapshot]] = {}
@@ -101,8 +104,13 @@ class ToolRegistry:
 
     @property
     def server_ids(self) -> tuple[str, ...]:
-        """Every configured server, whether its tools are known or not."""
-        return (*self._keys, *self._left_out)
+        """Every configured server that code may use, whether its tools are known or not."""
+        return tuple(one for one in (*self._keys, *self._left_out) if self._exposures.get(one) != "direct")
+
+    @property
+    def direct_ids(self) -> tuple[str, ...]:
+        """Every configured server that clients may use without code."""
+        return tuple(one for one in self._keys if self._exposures.get(one, "code") != "code")
 
     @property
     def problems(self) -> dict[str, MoonpoolError]:
@@ -271,7 +279,7 @@ class ToolRegistry:
 
     def _show(self, snapshot: ToolSnapshot) -> ToolSnapshot:
         before, self._snapshot = self._snapshot, snapshot
-        if before is None or (snapshot.digest, snapshot.changes) != (before.digest, before.changes):
+        if before is None or _seen(snapshot) != _seen(before):
             self.changes.show(snapshot)
             for follower in tuple(self._followers):
                 follower(snapshot)
@@ -321,7 +329,9 @@ class ToolRegistry:
         state = await self._watch.review({one: self._listings[one] for one in self._keys if one in self._listings})
         kept = await asyncio.to_thread(self._library.read) if self._library is not None else ShownLibrary()
         servers = tuple(self._shown(one) for one in state.listings.values())
-        manifest = Manifest(servers=servers, held=state.held, library=kept.library)
+        of_code = tuple(one for one in servers if self._exposures.get(one.server_id) != "direct")
+        direct = tuple(one for one in servers if self._exposures.get(one.server_id, "code") != "code")
+        manifest = Manifest(servers=of_code, held=state.held, library=kept.library)
         missing = sorted(set(self.server_ids) - set(self._listings))
         reasons = self.left_out
         digest = tree_digest(manifest, missing, reasons)
@@ -331,6 +341,7 @@ class ToolRegistry:
         await self._watch.tell_updates(self._updates.shown())
         return ToolSnapshot(
             manifest=manifest,
+            direct=Manifest(servers=direct, held=state.held),
             tree=tree,
             digest=digest,
             problems={server_id: str(error) for server_id, error in self._problems.items()},
@@ -344,6 +355,11 @@ class ToolRegistry:
         if listing.instructions and not self._shows_instructions(listing.server_id):
             return ServerListing.from_json({**listing.to_json(), "instructions": ""})
         return listing
+
+
+def _seen(snapshot: ToolSnapshot) -> tuple[object, ...]:
+    """What followers are told about when it is another one."""
+    return snapshot.digest, snapshot.changes, snapshot.direct.digest
 
 
 def _put_back(table: dict[str, _T], server_id: str, value: _T | None) -> None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from time import perf_counter
 from typing import TYPE_CHECKING, Protocol
 
-from moonpool.core.calls import ApprovalState, CallError, CallErrorType
+from moonpool.core.calls import ApprovalState, CallError, CallErrorType, RpcError
 from moonpool.core.manifest import RESERVED_PREFIX
 from moonpool.core.phrases import printable, storable
 from moonpool.pipeline.budgets import Ledger, Reservation, SessionMemory, low_budgets, result_refused, usage_of
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from moonpool.pipeline.validation import SchemaChecks
     from moonpool.policy import Decision
     from moonpool.redaction.redactor import Redactor
+    from moonpool.upstreams.open_call import CallingClient
 
 _log = logging.getLogger(__name__)
 
@@ -42,9 +43,11 @@ _log = logging.getLogger(__name__)
 class Refusal(Exception):  # noqa: N818  flow control of the pipeline; never leaves it
     """Raised by a stage to refuse a call; holds the typed error that the code in the sandbox sees."""
 
-    def __init__(self, kind: CallErrorType, message: str, *, retryable: bool = False) -> None:
+    def __init__(
+        self, kind: CallErrorType, message: str, *, retryable: bool = False, rpc: RpcError | None = None
+    ) -> None:
         super().__init__(message)
-        self.error = CallError(type=kind, message=message, retryable=retryable)
+        self.error = CallError(type=kind, message=message, retryable=retryable, rpc=rpc)
 
 
 def denial(decision: Decision) -> Refusal:
@@ -97,6 +100,7 @@ class CallContext:
     relist: Callable[[str], Awaitable[MoonpoolError | None]] | None = None
     """Lists the tools of a server again whose listing failed; returns why it failed again."""
     progress: Callable[[CallProgress], None] | None = None  # receives the progress of calls, if wanted
+    client: CallingClient | None = None  # that made the call itself, without code
     clock: Callable[[], float] = _no_time  # seconds that the execution has run
     pause_deadline: Callable[[], AbstractContextManager[object]] = (
         nullcontext  # the execution's deadline is paused inside

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from moonpool.pipeline.budgets import SessionMemory
 from moonpool.pipeline.call_counters import CallCounters
+from moonpool.policy import Policy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from moonpool.pipeline.planned_run import PlanWatch
     from moonpool.pipeline.request_responder import RequestResponder
     from moonpool.tools.snapshot import ToolSnapshot
+    from moonpool.upstreams.open_call import CallingClient
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +40,7 @@ class RunFacts:
     memory: SessionMemory = field(default_factory=SessionMemory)
     responder: RequestResponder | None = None  # answers server requests
     progress: Callable[[CallProgress], None] | None = None  # receives the progress of calls
+    client: CallingClient | None = None  # that makes a call itself, without code
     rehearsal: Rehearsal | None = None  # of a dry run
     plan: PlanWatch | None = None  # of an execution under an approved plan
 
@@ -54,6 +57,7 @@ class CallerGrant:
     principal: str
     roles: tuple[str, ...] = ()  # of the principal in its tenant
     make_context: Callable[[RunFacts], CallContext]
+    policy: Policy = field(default_factory=Policy)
     policy_digest: str = ""
     servers: Mapping[str, ServerTrust] = field(default_factory=dict[str, "ServerTrust"])
     approvals: ApprovalService | None = None  # approves plans; None: nobody can be asked

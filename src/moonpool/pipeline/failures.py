@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from moonpool.configuration.server_config import ServerLeftOutError
-from moonpool.core.calls import CallError, CallErrorType
+from moonpool.core.calls import CallError, CallErrorType, RpcError
 from moonpool.upstreams.base import (
     UpstreamClosedAtOnceError,
     UpstreamConnectTimeoutError,
     UpstreamError,
+    UpstreamProtocolError,
     UpstreamRateLimitedError,
     UpstreamRestingError,
     UpstreamUnreachableError,
@@ -51,6 +52,8 @@ def not_listed(name: str, cause: MoonpoolError) -> CallError:
 def upstream_failure(exc: UpstreamError, *, repeatable: bool) -> CallError:
     """The typed error for `exc`; `repeatable` says whether doing the call twice does no harm."""
     kind = exc.call_error_type
+    if isinstance(exc, UpstreamProtocolError) and exc.rpc_code is not None:
+        return CallError(type=kind, message=exc.for_guest, rpc=RpcError(code=exc.rpc_code, data=exc.rpc_data))
     if kind not in PASSING_CAUSES:
         return CallError(type=kind, message=exc.for_guest)
     if repeatable or isinstance(exc, _NOT_CARRIED_OUT):

@@ -33,7 +33,7 @@ import anyio.to_thread
 import msgspec
 
 from moonpool.core.audit import JournalError
-from moonpool.core.calls import ApprovalState, CallError, CallErrorType, ToolCallOutcome, ToolCallSpec
+from moonpool.core.calls import ApprovalState, CallError, CallErrorType, RpcError, ToolCallOutcome, ToolCallSpec
 from moonpool.core.errors import MoonpoolError
 from moonpool.core.phrases import on_one_line, printable, storable
 from moonpool.pipeline.call_counters import SentCall
@@ -61,6 +61,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+_RPC_DATA_BYTES_MAX: Final = 4096
 _TIMEOUT_GRACE_S: Final = 5.0  # an upstream keeps its own timeout; this only guards against one that does not
 
 
@@ -215,7 +216,7 @@ class CallPipeline:
                 call.task_id = at_server.task_id
         if failure.type not in PASSING_CAUSES:  # the message may contain the server's words
             call.take_in()
-        raise Refusal(failure.type, failure.message, retryable=failure.retryable)
+        raise Refusal(failure.type, failure.message, retryable=failure.retryable, rpc=failure.rpc)
 
     @staticmethod
     async def _check_consent(call: CallState) -> None:
@@ -336,7 +337,17 @@ class CallPipeline:
     def _shown(self, call: CallState, error: CallError) -> CallError:
         """`error` as the guest may see it."""
         message = self._redactor.text(storable(error.message), call.tally)
-        return CallError(type=error.type, message=message, retryable=error.retryable)
+        return CallError(type=error.type, message=message, retryable=error.retryable, rpc=self._shown_rpc(call, error))
+
+    def _shown_rpc(self, call: CallState, error: CallError) -> RpcError | None:
+        """The server's own error for a client that called it; its data only if it is small."""
+        if error.rpc is None or call.context.client is None:
+            return None
+        try:
+            data = error.rpc.data if len(msgspec.json.encode(error.rpc.data)) <= _RPC_DATA_BYTES_MAX else None
+        except (ValueError, TypeError, RecursionError):
+            data = None
+        return RpcError(code=error.rpc.code, data=self._redactor.json(data, call.tally))
 
 
 def _outcome(call: CallState, error: CallError | None, result: CallResult | None) -> ToolCallOutcome:

@@ -120,7 +120,7 @@ def _record(
         server_id=storable(server_id)[:_NAME_CHARS_MAX],
         tool_name=storable(tools.pop())[:_NAME_CHARS_MAX] if len(tools) == 1 else "",
         method=method,
-        mode="" if method.startswith("sampling/") else "url" if params.get("mode") == "url" else "form",
+        mode="" if not method.startswith("elicitation/") else "url" if params.get("mode") == "url" else "form",
         question_digest=_digest(params),
         verdict=decision.verdict if decision else "",
         rule_id=storable(decision.rule_id) if decision else "",

@@ -20,6 +20,7 @@ import uuid
 from collections import defaultdict, deque
 from typing import TYPE_CHECKING, Final
 
+from moonpool.configuration.server_config import ServerOptions
 from moonpool.core.calls import ApprovalState
 from moonpool.core.json import digest_json
 from moonpool.core.lookalikes import shown_name
@@ -58,9 +59,10 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 ELICIT: Final = "elicitation/create"
-PER_MINUTE_MAX: Final = 10
-"""Server requests of one server to one principal."""
-OF_ALL_PER_MINUTE_MAX: Final = 60
+ROOTS: Final = "roots/list"
+PER_MINUTE_MAX: Final = ServerOptions().requests_per_minute
+"""Server requests of one server to one principal, where its configuration says nothing else."""
+OF_ALL_PER_MINUTE_MAX: Final = 6 * PER_MINUTE_MAX
 """Server requests of one server to all principals."""
 MESSAGE_CHARS_MAX: Final = 2_000
 _NO: Final[JsonObject] = {"action": "decline"}
@@ -80,10 +82,12 @@ class ServerRequests:
         """A request that is not answered within `expiry_s` is cancelled."""
         self._redactor, self._expiry_s, self._clock = redactor, expiry_s, clock
         self._records = ServerRequestRecorder(journal, clock=clock)
+        self._per_minute: dict[str, int] = {}
         self._asked: dict[str, deque[tuple[float, str]]] = defaultdict(deque)  # when, and of whose call
 
     def handlers_for(self, server: ServerConfig) -> ServerRequestHandlers:
         """What is answered for `server`, and so declared to it, as its configuration says."""
+        self._per_minute[server.server_id] = server.requests_per_minute
         relays = server.elicitation == "relay"
         asks = server.sampling == "ask"
 
@@ -94,6 +98,7 @@ class ServerRequests:
             elicit=self._elicit if relays else None,
             elicit_url=self._elicit if relays else None,
             sample=sample if server.sampling != "deny" else None,
+            roots=self._roots if server.client_roots else None,
         )
 
     async def _elicit(self, server_id: str, params: JsonObject) -> JsonObject:
@@ -160,6 +165,24 @@ class ServerRequests:
         if reviewed:
             await self._review(calls, server_id, "what the model answered", answer, note)
         return answer
+
+    async def _roots(self, server_id: str, params: JsonObject) -> JsonObject:
+        async with self._records.recorded(server_id, ROOTS, params) as note:
+            found = self._responder(server_id, ROOTS, note)
+            if found is None:
+                raise ServerRequestRefusedError("no client that has roots is attached")
+            calls, responder = found
+            note.decision = self._decision(calls[0], server_id, ROOTS)
+            if note.decision.verdict is Verdict.DENY:
+                note.why = "policy"
+                raise ServerRequestRefusedError("policy does not allow roots")
+            self._count(server_id, calls[0], note)
+            try:
+                answer = await self._ask(calls, responder, ROOTS, {}, note)
+            except (TimeoutError, AnswererGoneError):
+                raise ServerRequestRefusedError("nobody answered") from None
+            note.answer = "answered"
+        return self._redactor.json_object(answer, Tally())
 
     async def _ask(
         self,
@@ -259,9 +282,11 @@ class ServerRequests:
         now, asked, principal = self._clock(), self._asked[server_id], call.context.identity.principal
         while asked and now - asked[0][0] >= 60:
             asked.popleft()
-        if sum(whose == principal for _, whose in asked) >= PER_MINUTE_MAX or len(asked) >= OF_ALL_PER_MINUTE_MAX:
+        most = self._per_minute.get(server_id, PER_MINUTE_MAX)
+        of_all = most * OF_ALL_PER_MINUTE_MAX // PER_MINUTE_MAX
+        if sum(whose == principal for _, whose in asked) >= most or len(asked) >= of_all:
             note.why = "too many"
-            raise ServerRequestRefusedError(f"more than {PER_MINUTE_MAX} server requests in a minute", code=INTERNAL)
+            raise ServerRequestRefusedError(f"more than {most} server requests in a minute", code=INTERNAL)
         asked.append((now, principal))
 
     def _form(self, server_id: str, call: OpenCall[CallContext], params: JsonObject) -> JsonObject | None:
@@ -270,7 +295,8 @@ class ServerRequests:
         # SECURITY: a mark at the start of each line shows that the words are the server's.
         quoted = "\n".join(f"> {line}" for line in printable(said).split("\n"))
         tool = on_one_line(shown_name(call.tool))
-        message = f"Server {on_one_line(server_id)!r}, called by code as {tool}, asks:\n{quoted}"
+        by = "by code" if call.context.client is None else "by this client"
+        message = f"Server {on_one_line(server_id)!r}, called {by} as {tool}, asks:\n{quoted}"
         asked: JsonObject = {"mode": params.get("mode", "form"), "message": message}
         if asked["mode"] == "url":
             asked["url"], tally = params["url"], Tally()

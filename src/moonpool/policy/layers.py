@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from moonpool.core.json import digest_json
 from moonpool.policy.budgets import COSTS_PER_LAYER_MAX, cost_of
 from moonpool.policy.labels import LABELS_PER_LAYER_MAX
+from moonpool.policy.verdicts import Verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from moonpool.policy.budgets import Budget, Cost
     from moonpool.policy.labels import Label
     from moonpool.policy.rules import CallFacts, Rule
-    from moonpool.policy.verdicts import Verdict
 
 RULES_PER_LAYER_MAX: Final = 1000
 CONDITIONS_PER_LAYER_MAX: Final = 2000
@@ -125,6 +125,11 @@ class Policy:
         return Policy(layers=tuple(replace(layer, budgets=()) for layer in self.layers))
 
     @cached_property
+    def loosest(self) -> Policy:
+        """What may be allowed at most, whatever the arguments are: for asking whether a tool can be called at all."""
+        return Policy(layers=tuple(replace(one, budgets=(), rules=_loosest(one.rules)) for one in self.layers))
+
+    @cached_property
     def labels(self) -> tuple[Label, ...]:
         return tuple(label for layer in self.layers for label in layer.labels)
 
@@ -150,6 +155,11 @@ class Policy:
 def configuration_layer(rules: tuple[Rule, ...], labels: tuple[Label, ...] = ()) -> Layer:
     """The layer of the `moonpool` blocks: the strictest match wins, in any order."""
     return Layer(name=LayerName.CONFIGURATION, rules=rules, order=Order.STRICTEST, labels=labels)
+
+
+def _loosest(rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """Conditions of rules that deny do not hold, all others do."""
+    return tuple(replace(rule, when=()) for rule in rules if not (rule.when and rule.verdict is Verdict.DENY))
 
 
 def _strictest(matching: Iterable[Rule]) -> Rule | None:

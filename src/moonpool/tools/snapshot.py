@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 class ToolSnapshot:
     """The tools at one moment, and their wrapper tree."""
 
-    manifest: Manifest = field(default_factory=Manifest)
+    manifest: Manifest = field(default_factory=Manifest)  # what code may use
+    direct: Manifest = field(default_factory=Manifest)  # what clients may call without code (`expose`)
     tree: Path
     digest: str  # of the tree; changes when the manifest or the set of unreachable servers does
     problems: Mapping[str, str] = field(default_factory=dict[str, str])  # server id -> why its tools are missing

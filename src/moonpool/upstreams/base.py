@@ -23,7 +23,7 @@ from moonpool.core.calls import CallErrorType
 from moonpool.core.errors import Fault, MoonpoolError
 
 if TYPE_CHECKING:
-    from moonpool.core.json import JsonObject
+    from moonpool.core.json import JsonObject, JsonValue
     from moonpool.core.manifest import ServerListing
     from moonpool.upstreams.root_folders import RootFolders
 
@@ -166,10 +166,16 @@ class UpstreamProtocolError(UpstreamError):
     guest_problem = "does not answer as MCP says; the operator sees why"
 
     def __init__(
-        self, server_id: str, problem: str, *, for_guest: str | None = None, rpc_code: int | None = None
+        self,
+        server_id: str,
+        problem: str,
+        *,
+        for_guest: str | None = None,
+        rpc_code: int | None = None,
+        rpc_data: JsonValue = None,
     ) -> None:
         super().__init__(server_id, problem, for_guest=for_guest)
-        self.rpc_code = rpc_code
+        self.rpc_code, self.rpc_data = rpc_code, rpc_data
 
 
 class UpstreamGarbageError(UpstreamError):

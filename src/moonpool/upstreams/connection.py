@@ -23,6 +23,7 @@ from mcp.types import (
     RootsListChangedNotification,
 )
 
+from moonpool.core.calls import LogMessage
 from moonpool.core.manifest import RESERVED_PREFIX, ServerListing
 from moonpool.core.phrases import said
 from moonpool.upstreams.base import UpstreamError, UpstreamProtocolError
@@ -34,7 +35,7 @@ from moonpool.upstreams.open_call import OPEN_CALL
 from moonpool.upstreams.protocol_version import CLIENT, UnknownRevisionError, discover, is_modern, negotiate, stamp
 from moonpool.upstreams.resources_and_prompts import SUBSCRIBE, offered_tools
 from moonpool.upstreams.results import check_encodable, check_result
-from moonpool.upstreams.server_logging import ServerLogging
+from moonpool.upstreams.server_logging import LEVELS, ServerLogging
 from moonpool.upstreams.tool_calls import ToolCalls
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from moonpool.configuration.servers import ServerConfig
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.oauth.credentials import Credentials
+    from moonpool.upstreams.open_call import OpenCall
     from moonpool.upstreams.process import ServerProcess, StopTimes
     from moonpool.upstreams.root_folders import RootFolders
     from moonpool.upstreams.server_requests import PendingServerRequests, ServerRequestHandlers
@@ -103,6 +105,7 @@ class ServerConnection:
         self._server_requests = server_requests
         self._about: JsonObject = {}
         self._first_roots: list[JsonValue] = []
+        self._level = ""  # that an older server was told
         self._logging = ServerLogging(spec.config, lambda: self.failures.secrets)
         self._calls = ToolCalls(spec.config, self, server_requests)
         self.session = ClientSession(dispatcher=dispatcher, message_handler=self._on_message, client_info=CLIENT)
@@ -149,23 +152,34 @@ class ServerConnection:
 
     async def _ask_for_logs(self) -> None:
         """Tell an older server the wanted log level; a newer one is told in every request (`stamp`)."""
-        level, declared = self._config.log_level, self._about.get("capabilities")
-        if not level or is_modern(self.protocol_version) or not isinstance(declared, dict) or "logging" not in declared:
+        level, declared = self._level_for(OPEN_CALL.get()), self._about.get("capabilities")
+        if level == self._level or is_modern(self.protocol_version):
             return
+        if not isinstance(declared, dict) or "logging" not in declared:
+            return
+        self._level = level
         try:
             await self.request("logging/setLevel", {"level": level}, doing="logging/setLevel")
         except UpstreamProtocolError as exc:
             self._logging.message("warning", f"(about logging/setLevel) {exc}")
+
+    def _level_for(self, call: OpenCall[Any] | None) -> str:
+        """The lowest level that somebody wants: the operator, a client that calls, or one that called before."""
+        client = None if call is None else call.context.client
+        wanted = (self._config.log_level or "", self._level, "" if client is None else client.log_level)
+        return min((level for level in wanted if level), key=LEVELS.index, default="")
 
     async def request(self, method: str, params: JsonObject, *, doing: str, header_map: Any = None) -> JsonObject:
         """One request, raw in both directions. Raises UpstreamError; has no time limit of its own."""
         exchange = Exchange()
         token = EXCHANGE.set(exchange)
         try:
-            opts = stamp(self.protocol_version, method, params, self._server_requests.capabilities, header_map)
-            if self._config.log_level and is_modern(self.protocol_version):
-                cast("JsonObject", params["_meta"])[LOG_LEVEL_META_KEY] = self._config.log_level
-            if method == "tools/call" and (receiver := self._logging.progress_of(doing, OPEN_CALL.get())) is not None:
+            call = OPEN_CALL.get()
+            declared = self._server_requests.capabilities_for(call)
+            opts = stamp(self.protocol_version, method, params, declared, header_map)
+            if is_modern(self.protocol_version) and (level := self._level_for(call)):
+                cast("JsonObject", params["_meta"])[LOG_LEVEL_META_KEY] = level
+            if method == "tools/call" and (receiver := self._logging.progress_of(doing, call)) is not None:
                 opts["on_progress"] = receiver
             return cast("JsonObject", await self._dispatcher.send_raw_request(method, params, opts))
         except MCPError as exc:
@@ -184,6 +198,7 @@ class ServerConnection:
         if not self._declares_tools and not name.startswith(RESERVED_PREFIX):
             problem = "does not offer tools"
             raise UpstreamProtocolError(self._config.server_id, problem, for_guest=problem)
+        await self._ask_for_logs()
         with self._server_requests.on_behalf_of(OPEN_CALL.get()):
             result = check_result(self._config.server_id, name, await self._calls.call(name, arguments))
         if self._process is None:  # lines of a process were parsed strictly; what the SDK parsed was not
@@ -285,6 +300,9 @@ class ServerConnection:
             self._spec.on_change(*change)
         elif isinstance(message, LoggingMessageNotification):
             self._logging.message(message.params.level, message.params.data)
+            if (client := self._server_requests.client) is not None:
+                told = message.params
+                client.log(LogMessage(level=told.level, data=told.data, logger=told.logger or ""))
 
 
 def _text(value: JsonValue, chars_max: int = _NAME_CHARS_MAX) -> str:

@@ -6,7 +6,7 @@ and the same JSON-RPC error.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from mcp.types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR
 
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from mcp.types import ErrorData
 
     from moonpool.configuration.servers import ServerConfig
+    from moonpool.core.json import JsonValue
     from moonpool.oauth.credentials import Credentials
     from moonpool.upstreams.http import Exchange
     from moonpool.upstreams.process import ServerProcess
@@ -77,7 +78,9 @@ class ConnectionFailures:
             problem = f"closed the connection while {doing!r} ran"
             return UpstreamDiedError(server_id, f"{problem}{await self._last_words()}", for_guest=problem)
         problem = f"refused {doing!r}: {self._said(error.message)} (JSON-RPC error {error.code})"
-        return UpstreamProtocolError(server_id, problem, for_guest=problem, rpc_code=error.code)
+        return UpstreamProtocolError(
+            server_id, problem, for_guest=problem, rpc_code=error.code, rpc_data=cast("JsonValue", error.data)
+        )
 
     async def of_handshake(self, exc: MCPError, exchange: Exchange) -> UpstreamError:
         """The same before the handshake was over."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from contextlib import ExitStack, contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import anyio
@@ -22,12 +23,23 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Sequence
     from contextlib import AbstractContextManager
 
-    from moonpool.core.calls import CallProgress
+    from moonpool.core.calls import CallProgress, LogMessage
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallingClient:
+    """A client that makes a call itself, without code: what its server may know of it and tell it."""
+
+    abilities: frozenset[str]  # of `form`, `url`, `sampling`, `roots`: what it can be asked
+    log_level: str = ""  # it wants log messages from this level on; none: no messages
+    log: Callable[[LogMessage], None]
 
 
 class CallingExecution(Protocol):
     """What is needed here of the execution that made a call (`moonpool.pipeline.call_state.CallContext`)."""
 
+    @property
+    def client(self) -> CallingClient | None: ...
     @property
     def progress(self) -> Callable[[CallProgress], None] | None: ...
     @property

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import logging
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, cast, get_args
 
 import anyio
 import msgspec
 
 from moonpool.configuration.expansion import conceal
+from moonpool.configuration.server_config import LogLevel
 from moonpool.core.calls import CallProgress
 from moonpool.core.phrases import said
 
@@ -33,6 +34,8 @@ LINE_COUNT_MAX: Final = 60
 _LENGTH_MAX: Final = 1000
 _PROGRESS_LENGTH_MAX: Final = 300
 _READ_MAX: Final = 64 * 1024
+LEVELS: Final = get_args(LogLevel)
+"""From the least to the most severe."""
 _LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "notice": logging.INFO}
 
 

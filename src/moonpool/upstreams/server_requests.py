@@ -20,6 +20,8 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, cast
 
+import anyio
+
 from moonpool.core.phrases import said
 from moonpool.upstreams.forms import content_problem, form_problem, url_problem, with_defaults
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 
     from moonpool.configuration.servers import ServerConfig
     from moonpool.core.json import JsonObject, JsonValue
-    from moonpool.upstreams.open_call import OpenCall
+    from moonpool.upstreams.open_call import CallingClient, OpenCall
     from moonpool.upstreams.root_folders import RootFolders
 
 METHOD_NOT_FOUND: Final = -32601
@@ -41,6 +43,8 @@ OPEN_COUNT_MAX: Final = 32
 OPEN_OF_ONE_MAX: Final = 8
 """Those about one principal's calls, so that a client that does not answer blocks no other."""
 ROUND_COUNT_MAX: Final = 8
+ROOT_COUNT_MAX: Final = 100
+ROOT_CHARS_MAX: Final = 4096
 _INPUT_COUNT_MAX: Final = 16
 
 
@@ -55,8 +59,11 @@ class ServerRequestHandlers:
     elicit: Callable[[str, JsonObject], Awaitable[JsonObject]] | None = None
     elicit_url: Callable[[str, JsonObject], Awaitable[JsonObject]] | None = None
     sample: Callable[[str, JsonObject], Awaitable[JsonObject]] | None = None
+    roots: Callable[[str, JsonObject], Awaitable[JsonObject]] | None = None  # where the configuration names none
 
 
+INPUT_KEY: ContextVar[str] = ContextVar("moonpool_input_key", default="")
+"""Inside a handler: the server's own name for the request, where it has one (2026-07-28)."""
 ASKED_FOR: ContextVar[tuple[OpenCall[Any], ...]] = ContextVar("moonpool_asked_for", default=())
 """Inside a handler: the calls that the request may belong to. One, unless an older server works on several."""
 
@@ -87,6 +94,8 @@ class PendingServerRequests:
             self._answers["elicitation/create"] = self._elicit
         if handlers.sample is not None:
             self._answers["sampling/createMessage"] = self._sample
+        if handlers.roots is not None:
+            self._answers["roots/list"] = self._client_roots
 
     @property
     def capabilities(self) -> JsonObject:
@@ -102,6 +111,30 @@ class PendingServerRequests:
         """The same for protocol versions with notifications about changed roots."""
         declared = self.capabilities
         return declared if "roots" not in declared else {**declared, "roots": {"listChanged": True}}
+
+    def capabilities_for(self, call: OpenCall[Any] | None) -> JsonObject:
+        """What is declared with one request: of a client that calls without code, only what it can be asked."""
+        declared, client = self.capabilities, None if call is None else call.context.client
+        if client is None:
+            return declared
+        if "elicitation" in declared:
+            modes: JsonObject = {mode: {} for mode in ("form", "url") if mode in client.abilities}
+            declared["elicitation"] = modes or None
+        can = {
+            "sampling": "sampling" in client.abilities,
+            "roots": self._folders.folders or "roots" in client.abilities,
+        }
+        return {name: value for name, value in declared.items() if value is not None and can.get(name, True)}
+
+    @property
+    def client(self) -> CallingClient | None:
+        """The client whose calls are under way, if they are all of one and made without code.
+
+        SECURITY: what a server says unasked names no call, so only then is it known whom it is about.
+        """
+        sessions = {call.context.identity.session_id for call in self._calls}
+        clients = [call.context.client for call in self._calls]
+        return clients[0] if len(sessions) == 1 and "" not in sessions and None not in clients else None
 
     @contextmanager
     def on_behalf_of(self, call: OpenCall[Any] | None) -> Generator[None]:
@@ -144,8 +177,8 @@ class PendingServerRequests:
             self._open += Counter()  # drop principals without any
 
     def _answer_to(self, method: str) -> _Answer | None:
-        if method == "roots/list":  # there may be roots at one time and none at another
-            return self._roots if self._folders.folders else None
+        if method == "roots/list" and self._folders.folders:  # there may be some at one time and none at another
+            return self._roots
         return self._answers.get(method)
 
     async def input_responses(self, result: JsonObject, call: OpenCall[Any] | None = None) -> JsonObject | None:
@@ -157,15 +190,31 @@ class PendingServerRequests:
             return None
         again: JsonObject = {} if state is None else {"requestState": state}
         if requests:
-            answered: JsonObject = {}
-            for key, request in requests.items():
-                method, params = _parts(request)
-                try:
-                    answered[key] = await self.answer(method, params, call)
-                except ServerRequestRefusedError:
-                    return None
+            answered = await self._all_answers(requests, call)
+            if answered is None:
+                return None
             again["inputResponses"] = answered
         return again
+
+    async def _all_answers(self, requests: Mapping[str, JsonValue], call: OpenCall[Any] | None) -> JsonObject | None:
+        """The answers to requests that a server makes together, asked together; None when one is refused."""
+        answered: JsonObject = {}
+        refused = False
+
+        async def ask(key: str, request: JsonValue) -> None:
+            nonlocal refused
+            INPUT_KEY.set(key)
+            method, params = _parts(request)
+            try:
+                answered[key] = await self.answer(method, params, call)
+            except ServerRequestRefusedError:
+                refused = True
+                tasks.cancel_scope.cancel()
+
+        async with anyio.create_task_group() as tasks:
+            for key, request in requests.items():
+                tasks.start_soon(ask, key, request)
+        return None if refused else {key: answered[key] for key in requests}
 
     async def _elicit(self, params: JsonObject) -> JsonObject:
         if params.get("mode") == "url" and self._handlers.elicit_url is not None:
@@ -208,9 +257,25 @@ class PendingServerRequests:
         asked = {key: value for key, value in params.items() if key != "includeContext"}  # D-037: never other servers'
         return await self._handlers.sample(self._config.server_id, asked)
 
+    async def _client_roots(self, params: JsonObject) -> JsonObject:
+        assert self._handlers.roots is not None
+        listed = (await self._handlers.roots(self._config.server_id, params)).get("roots")
+        if not isinstance(listed, list) or len(listed) > ROOT_COUNT_MAX or not all(map(_is_root, listed)):
+            raise ServerRequestRefusedError("the client failed to answer", code=INTERNAL)
+        return {"roots": [cast("JsonValue", {key: one[key] for key in ("uri", "name") if key in one})
+                          for one in cast("list[JsonObject]", listed)]}  # fmt: skip
+
     async def _roots(self, params: JsonObject) -> JsonObject:
         del params
         return {"roots": await self._folders.present()}
+
+
+def _is_root(given: JsonValue) -> bool:
+    """SPEC: a root is a `file://` address, perhaps with a name."""
+    if not isinstance(given, dict) or not isinstance(uri := given.get("uri"), str):
+        return False
+    named = given.get("name")
+    return uri.startswith("file://") and len(uri) <= ROOT_CHARS_MAX and isinstance(named, str | None)
 
 
 def _parts(request: JsonValue) -> tuple[str, JsonObject]:

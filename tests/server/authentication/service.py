@@ -11,16 +11,15 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 
 from apps import DATA
+from moonpool.bootstrap.admission import open_admission
+from moonpool.bootstrap.database import open_service_data
 from moonpool.bootstrap.service import open_service
-from moonpool.bootstrap.token_authentication import token_authentication
 from moonpool.configuration.servers import parse_config
-from moonpool.server.http.admission import Bearers
 from moonpool.server.http.application import Application
 from moonpool.server.http.health import Readiness
 from moonpool.server.http.request_limits import Names
 from moonpool.server.http.serving import ServiceListener, http_served
 from moonpool.settings import Settings
-from server.authentication.issuers import is_open
 from shared_backend import shared_backend
 
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.bootstrap.service import Service
-    from moonpool.features.consents.model import Consents
 
 ISSUER_FILE = """
 [[issuer]]
@@ -69,7 +67,6 @@ async def open_service_of(
     folder: Path,
     *,
     entry: dict[str, Any] | None = None,
-    consents: Consents | None = None,
     listener: ServiceListener | None = None,
 ) -> AsyncGenerator[Served]:
     """A service that takes tokens of this issuer, with the server `paths`, if an `entry` is given."""
@@ -80,14 +77,12 @@ async def open_service_of(
     config = None if entry is None else parse_config(text, source="test", environ={})
     listener = listener or ServiceListener("127.0.0.1", 0)
     origin = f"http://{listener.netloc}"
-    tokens = await token_authentication(settings, (origin,), is_open=is_open)
-    assert tokens is not None
-    readiness = Readiness()
-    admission = Bearers([tokens.authenticator], tokens.metadata.challenge)
-    application = Application(Names.of(listener.host, listener.port), admission, readiness)
-    try:
+    names, readiness, state = Names.of(listener.host, listener.port), Readiness(), folder / "state"
+    async with open_service_data(settings, state) as data:
+        await data.organisations.ensure("acme")
+    async with open_admission(settings, state, names, origin) as admitted, shared_backend(settings, DATA) as backend:
+        application = Application(names, admitted.admission, readiness)
         async with (
-            shared_backend(settings, DATA) as backend,
             http_served(listener, application),
             open_service(
                 settings,
@@ -95,16 +90,14 @@ async def open_service_of(
                 config=config,
                 report=lambda _: None,
                 backend=backend,
-                state=folder / "state",
-                consents=consents,
+                state=state,
+                consents=admitted.consents,
             ) as service,
         ):
-            application.open(service.routes, tokens.metadata.routes())
+            application.open(service.routes, admitted.public)
             readiness.phase = "ready"
-            yield Served(origin, service, folder / "state")
-    finally:
-        await tokens.authenticator.close()
-        listener.close()
+            yield Served(origin, service, state)
+    listener.close()
 
 
 async def call(client: httpx2.AsyncClient, name: str, **arguments: Any) -> dict[str, Any]:

@@ -9,14 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from moonpool.bootstrap.database import open_service_data
 from moonpool.bootstrap.logins import open_logins
 from moonpool.configuration.servers import parse_config, resolved_key
-from moonpool.features.consents.service import UserConsents
-from moonpool.features.organisations.service import Organisations
+from moonpool.features.keys.model import KeySpec
 from moonpool.oauth.challenge import bearer_challenge
 from moonpool.oauth.login_command import enter
-from moonpool.store.database.addresses import SqliteAddress
-from moonpool.store.database.opening import open_database
 from moonpool.store.paths import tenant_dir
 from oauth.issuing import Person, open_issuer
 from server.authentication.issuers import open_fake_issuer
@@ -88,16 +86,19 @@ async def test_what_is_wrong_with_a_credential_has_its_own_answer(served: Served
         for header in ("Bearer", "Basic YTpi", f"Bearer {good} x", f"Bearer {'x' * 20_000}"):
             malformed = await client.post("/mcp", json=INITIALIZE, headers={"authorization": header})
             assert malformed.status_code in {400, 431}, header
-    for bad in (issuer.token(aud=served.resource, exp=1000), issuer.token(), "random", good[:-4] + "AAAA"):
-        async with served.client(bad) as client:
-            answer = await client.post("/mcp", json=INITIALIZE)
-        told = bearer_challenge([answer.headers["www-authenticate"]])
-        assert (answer.status_code, told.error) == (401, "invalid_token"), bad
     async with served.client(good) as client:
         answer = await client.get("/metrics")
     told = bearer_challenge([answer.headers["www-authenticate"]])
     assert (answer.status_code, told.error, told.scopes) == (403, "insufficient_scope", ("admin",))
     assert told.resource_metadata.startswith(served.origin)
+    for bad in (issuer.token(aud=served.resource, exp=1000), issuer.token(), good[:-4] + "AAAA"):
+        async with served.client(bad) as client:
+            answer = await client.post("/mcp", json=INITIALIZE)
+        told = bearer_challenge([answer.headers["www-authenticate"]])
+        assert (answer.status_code, told.error) == (401, "invalid_token"), bad
+    async with served.client(good) as client:  # after three failures the address waits, with whatever it sends
+        answer = await client.post("/mcp", json=INITIALIZE)
+    assert (answer.status_code, 0 < int(answer.headers["retry-after"]) <= 60) == (429, True)
 
 
 @pytest.mark.req("E-017", "F-005")
@@ -133,6 +134,15 @@ async def test_a_token_goes_nowhere_and_the_record_names_its_user(
     assert f"user:{issuer.url}#alice".encode() in written
 
 
+@pytest.mark.req("E-005", "X-18")
+async def test_keys_and_tokens_are_taken_side_by_side(served: Served, issuer: FakeIssuer) -> None:
+    async with open_service_data(served.service.engine.settings, served.state) as data:
+        key = await data.keys.create(KeySpec(organisation_id="acme"))
+    for credential in (key.text, issuer.token(aud=served.resource)):
+        async with served.client(credential) as client:
+            assert (await client.post("/mcp", json=INITIALIZE)).status_code == 200
+
+
 async def test_a_token_for_one_profile_opens_no_other(served: Served, issuer: FakeIssuer) -> None:
     async with served.client(issuer.token(aud=f"{served.resource}/code")) as client:
         own = await client.post("/mcp/code", json=INITIALIZE)
@@ -156,18 +166,19 @@ async def test_a_login_of_ours_serves_only_clients_whose_user_agreed(
 ) -> None:
     """Two clients of one user, at a service that is logged in to a server behind OAuth."""
     caplog.set_level(logging.WARNING)
-    async with open_issuer() as upstream, open_database(SqliteAddress(tmp_path / "service.sqlite3")) as database:
-        await Organisations(database, several=True).create("acme")
-        consents = UserConsents(database)
+    async with open_issuer() as upstream:
         entry = {"url": upstream.url, "moonpool": {"allow": ["*"]}}
         (server,) = parse_config(json.dumps({"mcpServers": {"paths": entry}}).encode(), source="t", environ={}).servers
         logins = open_logins(tenant_dir(tmp_path / "state", "acme"), os.environ)
         await enter(server, logins, Person())
-        async with open_service_of(issuer.url, tmp_path, entry=entry, consents=consents) as served:
+        async with open_service_of(issuer.url, tmp_path, entry=entry) as served:
             seen, user, token = dict[str, Any](), f"user:{issuer.url}#alice", ""
             for consented in (False, True):
-                if consented:
-                    await consents.give("acme", user, "app", "paths", resolved_key(server), given_by="terminal:alice")
+                if consented:  # by another process
+                    async with open_service_data(served.service.engine.settings, served.state) as data:
+                        await data.consents.give(
+                            "acme", user, "app", "paths", resolved_key(server), given_by="terminal:alice"
+                        )
                 for client in ("app", "app-2"):
                     token = issuer.token(aud=served.resource, client_id=client)
                     async with served.client(token) as http:

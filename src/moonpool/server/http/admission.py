@@ -6,9 +6,11 @@ who reaches the address is one fixed caller; `bootstrap.service` allows that on 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from moonpool.server.http.authentication.failures import ClientAddresses
 from moonpool.server.http.authentication.metadata import key_challenge
 from moonpool.server.http.callers import AuthenticationError, HttpCaller, authenticated
 from moonpool.server.http.request_limits import RequestError
@@ -16,6 +18,7 @@ from moonpool.server.http.request_limits import RequestError
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping, Sequence
 
+    from moonpool.server.http.authentication.failures import FailedAuthentications
     from moonpool.server.http.callers import Authenticator, Scope
 
     HttpScope = MutableMapping[str, Any]
@@ -56,9 +59,25 @@ class Bearers:
 
     authenticators: Sequence[Authenticator]
     make_challenge: Callable[[HttpScope, Scope | None], str] = key_challenge
+    failed: FailedAuthentications | None = None  # limits failed attempts by address
+    addresses: ClientAddresses = field(default_factory=ClientAddresses)
 
     async def caller(self, scope: HttpScope, /) -> HttpCaller:
-        """Raises AuthenticationError; RequestError (400) for a header that is none."""
+        """Raises AuthenticationError; RequestError for a header that is none (400), too many failures (429)."""
+        credential, address = self._credential(scope), self.addresses.of(scope)
+        if self.failed is not None and (wait_s := self.failed.refused_s(address)):
+            # SECURITY: nothing is verified, so that nobody can go on guessing.
+            headers = {"retry-after": str(math.ceil(wait_s))}
+            raise RequestError(429, "too many failed authentications from this address; try again later", headers)
+        try:
+            return await authenticated(credential, self.authenticators)
+        except AuthenticationError:
+            if self.failed is not None:
+                self.failed.note(address)
+            raise
+
+    @staticmethod
+    def _credential(scope: HttpScope) -> str:
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         if not given:
             raise AuthenticationError("this service needs a credential; send it as `Authorization: Bearer ...`")
@@ -69,7 +88,7 @@ class Bearers:
         )
         if len(given) != 1 or scheme.lower() != "bearer" or not usable:
             raise RequestError(400, "the header must be `Authorization: Bearer ` and a credential")
-        return await authenticated(credential, self.authenticators)
+        return credential
 
     def challenge(self, scope: HttpScope, missing: Scope | None = None, /) -> str:
         return self.make_challenge(scope, missing)

@@ -105,7 +105,8 @@ class PrincipalServer:
 
     @property
     def is_idle(self) -> bool:
-        return not self._requests and not self.sessions and not self.sse_connections
+        """Whether nobody uses it, and no execution goes on without a request."""
+        return not (self._requests or self.sessions or self.sse_connections or self._tools.is_busy)
 
     @property
     def open_calls(self) -> int:

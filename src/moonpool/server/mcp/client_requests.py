@@ -13,7 +13,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from moonpool.pipeline.request_responder import AnswererGoneError
 
@@ -22,13 +22,14 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Generator
 
     from moonpool.core.json import JsonObject
-    from moonpool.engine.pending_calls import ParkedCall
+    from moonpool.engine.pending_calls import Parked
     from moonpool.pipeline.call_state import CallContext
     from moonpool.pipeline.caller_grant import CallerGrant, RunFacts
     from moonpool.pipeline.request_responder import RequestResponder
 
 ELICIT: Final = "elicitation/create"
 SAMPLE: Final = "sampling/createMessage"
+ROOTS: Final = "roots/list"
 CLIENT: Final = "mcp:client"
 
 
@@ -39,10 +40,13 @@ class Abilities:
     form: bool = False
     url: bool = False
     sample: bool = False
+    roots: bool = False
 
     def can(self, method: str, mode: str = "") -> bool:
         if method == SAMPLE:
             return self.sample
+        if method == ROOTS:
+            return self.roots
         return method == ELICIT and (self.url if mode == "url" else self.form)
 
 
@@ -68,7 +72,7 @@ class LeavingAsker:
     """Keeps the question with the call until its client asks for it."""
 
     abilities: Abilities
-    call: ParkedCall
+    call: Parked[Any]
     name: str = CLIENT
 
     def can(self, method: str, mode: str = "") -> bool:
@@ -82,7 +86,7 @@ class LeavingAsker:
 class WaitingClient:
     """The client of the request that waits for the call now, which need not be the one that began it."""
 
-    call: ParkedCall
+    call: Parked[Any]
     name: str = CLIENT
 
     def can(self, method: str, mode: str = "") -> bool:
@@ -97,7 +101,7 @@ class WaitingClient:
 @dataclass(frozen=True, slots=True)
 class _Binding:
     of: Bindings
-    call: ParkedCall
+    call: Parked[Any]
     asker: RequestResponder | None
 
 
@@ -130,7 +134,7 @@ class Bindings:
             self._askers.pop(run_id, None)
 
     @contextmanager
-    def binding(self, call: ParkedCall, asker: RequestResponder | None) -> Generator[None]:
+    def binding(self, call: Parked[Any], asker: RequestResponder | None) -> Generator[None]:
         """Executions that start inside the block, with a grant from `caller_grant`, belong to `call`
         and ask `asker`.
         """

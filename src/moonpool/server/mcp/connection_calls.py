@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import codecs
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from moonpool.engine.kept_executions import ExecutionLostError
 from moonpool.engine.pending_calls import ExecutionCancelledError, Patience, Pause
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.engine.executions import Executions
     from moonpool.engine.open_questions import OpenQuestion
-    from moonpool.engine.pending_calls import Listener, ParkedCall, Work
+    from moonpool.engine.pending_calls import Listener, Parked, ParkedCall, Work
     from moonpool.features.approvals.model import ApprovalRequest
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.pipeline.request_responder import RequestResponder
@@ -51,7 +51,7 @@ class Caller:
     """The client's side of one request to execute code."""
 
     listener: Listener | None = None  # hears output and progress while this request waits
-    asker: Callable[[ParkedCall], RequestResponder | None] = lambda _: (
+    asker: Callable[[Parked[Any]], RequestResponder | None] = lambda _: (
         None
     )  # the client that a call started by this request may ask
     state: str | None = None  # of the call that this request resumes

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-    from moonpool.core.calls import CallProgress
+    from moonpool.core.calls import CallProgress, LogMessage
 
 INTERVAL_S: Final = 0.1
 MESSAGE_CHARS_MAX: Final = 4_000
@@ -49,6 +49,9 @@ class OutputProgress:
         self._text = f"{self._text}{told}\n"[-MESSAGE_CHARS_MAX:]
         self._heard_of += 1
         self._heard.set()
+
+    def hear_log(self, told: LogMessage) -> None:
+        """Nothing: what servers log while code calls them is the operator's."""
 
     @asynccontextmanager
     async def reporting(self) -> AsyncGenerator[None]:

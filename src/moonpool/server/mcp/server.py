@@ -11,7 +11,7 @@ import asyncio
 import base64
 import logging
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 
 import mcp_types as types
 from mcp.server import Server
@@ -40,10 +40,10 @@ from moonpool.server.mcp.resources import TEMPLATE
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+    from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 
     from moonpool.core.json import JsonObject, JsonValue
-    from moonpool.engine.pending_calls import ParkedCall
+    from moonpool.engine.pending_calls import Parked
     from moonpool.pipeline.request_responder import RequestResponder
     from moonpool.server.mcp.answers import Answer
     from moonpool.server.mcp.progress import Report
@@ -64,8 +64,32 @@ _RESOURCE_NOT_FOUND: Final = -32002  # removed in 2026-07-28
 _log = logging.getLogger(__name__)
 
 
-class ServedTools(Protocol):
-    """The tools of one connection, as their server sees them. What every profile of `moonpool mcp` has."""
+class Instructed(Protocol):
+    """What can say in a handshake how to use it."""
+
+    async def instructions(self) -> str: ...
+    def instructions_now(self) -> str: ...
+
+
+class ServedProfile(Instructed, Protocol):
+    """What is served to the clients of one connection, or of one principal: what transports need of every profile."""
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a call goes on, also without a request; `close` would end it."""
+        ...
+
+    def prepare(self) -> None:
+        """Begin in the background what the first call would wait for."""
+        ...
+
+    def leave(self) -> int: ...
+    async def wait_spared(self) -> None: ...
+    async def close(self) -> None: ...
+
+
+class ServedTools(ServedProfile, Protocol):
+    """A profile of a few tools of our own, which this server presents."""
 
     @property
     def offer(self) -> Offer: ...
@@ -74,26 +98,21 @@ class ServedTools(Protocol):
         """Files as resources; None: the profile has neither these nor a prompt."""
         ...
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether a call goes on, also without a request; `close` would end it."""
-        ...
-
     def list_tools(self) -> list[JsonObject]: ...
-    def prepare(self) -> None:
-        """Begin in the background what the first call would wait for."""
-        ...
-
     async def call(self, name: str, arguments: Mapping[str, JsonValue], caller: Caller, /) -> Answer | InputNeeded: ...
-    async def instructions(self) -> str: ...
-    def instructions_now(self) -> str: ...
-    def leave(self) -> int: ...
-    async def wait_spared(self) -> None: ...
-    async def close(self) -> None: ...
 
 
-def build_server(tools: ServedTools) -> Server[Any]:
+@runtime_checkable
+class OwnServer(ServedProfile, Protocol):
+    """A profile with a server of its own."""
+
+    def make_server(self) -> Server[Any]: ...
+
+
+def build_server(tools: ServedTools | OwnServer) -> Server[Any]:
     """The server of one connection."""
+    if isinstance(tools, OwnServer):
+        return tools.make_server()
     handlers = _Handlers(tools)
     more: dict[str, Any] = {}
     if tools.resources is not None:
@@ -118,7 +137,7 @@ def build_server(tools: ServedTools) -> Server[Any]:
             "prompts/list": CacheHint(ttl_ms=_UNTIL_RESTART_MS, scope="public"),
         },
     )
-    server.middleware[:] = [_hide_bugs, handlers.add_instructions]
+    server.middleware[:] = [hide_bugs, instructions_added(tools)]
     return server
 
 
@@ -149,8 +168,8 @@ class _Handlers:
         modern = ctx.protocol_version >= SEALED_FROM
         async with AsyncExitStack() as stack:
             progress = None
-            if params.name in {self._tools.offer.runs, self._tools.offer.waits} and _wants_progress(ctx.params):
-                progress = OutputProgress(_report(ctx))
+            if params.name in {self._tools.offer.runs, self._tools.offer.waits} and wants_progress(ctx.params):
+                progress = OutputProgress(progress_report(ctx))
                 await stack.enter_async_context(progress.reporting())
             caller = Caller(
                 listener=progress,
@@ -233,33 +252,37 @@ class _Handlers:
             return f"did you mean {near[0]}?"
         return f"upstream tools are called from code; use {offer.runs}"
 
-    def _asker(self, ctx: Context, call: ParkedCall) -> RequestResponder:
+    def _asker(self, ctx: Context, call: Parked[Any]) -> RequestResponder:
         """The asker for this client's user and model: by a request, or in the answer of the call."""
         able = abilities(ctx)
         if ctx.protocol_version >= SEALED_FROM:
             return LeavingAsker(able, call)
         return SendingAsker(able, sender(ctx), self._turn)
 
-    async def add_instructions(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Add the current servers to the answer to the handshake; leave out of it what its revision does not have."""
+
+def instructions_added(profile: Instructed) -> ServerMiddleware[Any]:
+    """A middleware that adds the current servers to the answer to the handshake, and leaves out of it what its
+    revision does not have.
+    """
+
+    async def add(ctx: Context, call_next: CallNext) -> HandlerResult:
         result = await call_next(ctx)
         if ctx.method == "initialize" and isinstance(result, dict):
             told = cast("JsonObject", result["serverInfo"])
             later = {name for name, since in _SERVER_INFO_SINCE.items() if result["protocolVersion"] < since}
             result["serverInfo"] = {name: value for name, value in told.items() if name not in later}
         if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
-            result["instructions"] = await self._instructions()
+            try:
+                async with asyncio.timeout(LISTING_WAIT_S):
+                    result["instructions"] = await profile.instructions()
+            except TimeoutError:
+                result["instructions"] = profile.instructions_now()
         return result
 
-    async def _instructions(self) -> str:
-        try:
-            async with asyncio.timeout(LISTING_WAIT_S):
-                return await self._tools.instructions()
-        except TimeoutError:
-            return self._tools.instructions_now()
+    return add
 
 
-async def _hide_bugs(ctx: Context, call_next: CallNext) -> HandlerResult:
+async def hide_bugs(ctx: Context, call_next: CallNext) -> HandlerResult:
     """Answer a bug with -32603 without its text (A-062); the SDK would send the text, with code 0."""
     try:
         return await call_next(ctx)
@@ -296,12 +319,12 @@ def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:
         raise MCPError(types.INVALID_PARAMS, "Invalid cursor: there is one page, and none was given out")
 
 
-def _wants_progress(params: Mapping[str, Any] | None) -> bool:
+def wants_progress(params: Mapping[str, Any] | None) -> bool:
     meta = (params or {}).get("_meta")
     return isinstance(meta, dict) and "progressToken" in meta
 
 
-def _report(ctx: Context) -> Report:
+def progress_report(ctx: Context) -> Report:
     """Progress of this request; without `message` in 2024-11-05, which lacks it (A-083)."""
     if ctx.protocol_version != HANDSHAKE_PROTOCOL_VERSIONS[0]:
         return ctx.session.report_progress

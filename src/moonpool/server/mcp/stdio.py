@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
 
     from moonpool.server.mcp.protocol_gate import Gate
-    from moonpool.server.mcp.server import ServedTools
+    from moonpool.server.mcp.server import OwnServer, ServedProfile, ServedTools
 
 EOF_GRACE_S: Final = 5.0
 """Enough for a first sandbox on a busy machine. SIGTERM, which the SDKs send after 2 s, ends it sooner."""
@@ -78,7 +78,7 @@ async def serve(app: ServedApp, *, wire: StdioWire | None = None, bindings: Bind
     await serve_tools(CodeTools(app, bindings or Bindings()), wire or claim_stdio())
 
 
-async def serve_tools(tools: ServedTools, wire: StdioWire) -> None:
+async def serve_tools(tools: ServedTools | OwnServer, wire: StdioWire) -> None:
     """Serve these tools to one client until it disconnects; then they are closed."""
     from moonpool.server.mcp.gated_server import Answers  # noqa: PLC0415  importing the SDK takes a second
     from moonpool.server.mcp.protocol_gate import Gate  # noqa: PLC0415
@@ -120,7 +120,7 @@ async def _take_lines(
     reader: LineReader,
     ends: _Ends,
     to_server: MemoryObjectSendStream[SessionMessage],
-    tools: ServedTools,
+    tools: ServedProfile,
 ) -> None:
     """Feed the gate until the client disconnects; then give requests in flight a moment to end, and end the server."""
     async with to_server:

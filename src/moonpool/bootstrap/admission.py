@@ -1,0 +1,67 @@
+"""Who may use the service: programs with a key, and users and clients of OAuth issuers, from settings."""
+
+from __future__ import annotations
+
+import ipaddress
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from moonpool.bootstrap.database import open_service_data
+from moonpool.bootstrap.token_authentication import token_authentication
+from moonpool.core.errors import ConfigError
+from moonpool.net.forwarded import trusted_networks
+from moonpool.server.http.admission import Bearers
+from moonpool.server.http.authentication.failures import ClientAddresses, FailedAuthentications
+from moonpool.server.http.authentication.keys import KeyAuthenticator
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Sequence
+    from pathlib import Path
+
+    from starlette.routing import BaseRoute
+
+    from moonpool.features.consents.model import Consents
+    from moonpool.server.http.admission import Admission
+    from moonpool.server.http.request_limits import Names
+    from moonpool.settings import Settings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """Who is admitted, what anybody may read, and what users agreed to."""
+
+    admission: Admission
+    public: Sequence[BaseRoute] = ()
+    consents: Consents | None = None
+    has_no_keys: bool = False  # and there is no issuer either, so nobody can use it
+
+
+@asynccontextmanager
+async def open_admission(settings: Settings, state: Path, names: Names, origin: str) -> AsyncGenerator[Admitted]:
+    """Opens the database below `state`. `origin` is that of the address listened on, one of several in `names`.
+
+    Raises ConfigError, DatabaseError.
+    """
+    address = ipaddress.ip_address(urlsplit(origin).hostname or "")
+    if settings.oauth_issuers is not None and not settings.public_url and not address.is_loopback:
+        raise ConfigError(
+            f"oauth_issuers needs public_url here, because others reach {address} by a name that tokens must be for; "
+            "set MOONPOOL_PUBLIC_URL=https://moonpool.example.com"
+        )
+    failed = FailedAuthentications()
+    addresses = ClientAddresses(trusted_networks(settings.trusted_proxies))
+    async with open_service_data(settings, state) as data:
+        keys = KeyAuthenticator(data.keys)
+        listens_at = (origin, *sorted(names.origins - {origin}))
+        tokens = await token_authentication(settings, listens_at, is_open=data.organisations.is_open)
+        if tokens is None:
+            admission = Bearers([keys], failed=failed, addresses=addresses)
+            yield Admitted(admission=admission, consents=data.consents, has_no_keys=await data.keys.is_empty())
+            return
+        bearers = Bearers([keys, tokens.authenticator], tokens.metadata.challenge, failed=failed, addresses=addresses)
+        try:
+            yield Admitted(admission=bearers, public=tokens.metadata.routes(), consents=data.consents)
+        finally:
+            await tokens.authenticator.close()
