@@ -159,7 +159,7 @@ async def test_a_lost_database_is_a_503_that_names_no_host_and_no_file(caplog: p
         async def caller(self, _scope: object, /) -> HttpCaller:
             raise DatabaseError("PostgreSQL at db.internal, database moon cannot be reached")
 
-        def challenge(self, _scope: object, /) -> str:
+        def challenge(self, _scope: object, _missing: object = None, /) -> str:
             return "Bearer"
 
     readiness = Readiness()
