@@ -12,14 +12,14 @@ case "${1:-} ${2:-}" in
     ;;
 esac
 role=$1
-export MOONPOOL_CONFORMANCE_REVISION=$2
+export CONFORMANCE_REVISION=$2
 shift 2
 cd "$(dirname "$0")/../.."
 sh .ci/setup.sh dev
-MOONPOOL_CONFORMANCE_SUMMARY=$(mktemp)
-export MOONPOOL_CONFORMANCE_SUMMARY
-trap 'rm -f "$MOONPOOL_CONFORMANCE_SUMMARY"' EXIT
+CONFORMANCE_SUMMARY=$(mktemp)
+export CONFORMANCE_SUMMARY
+trap 'rm -f "$CONFORMANCE_SUMMARY"' EXIT
 status=0
 .venv/bin/python -m pytest -q -p no:inline_snapshot "tests/conformance/test_$role.py" "$@" || status=$?
-cat "$MOONPOOL_CONFORMANCE_SUMMARY"
+cat "$CONFORMANCE_SUMMARY"
 exit "$status"

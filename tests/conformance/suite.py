@@ -54,12 +54,12 @@ class Verdict:
 
 def chosen(revision: str) -> bool:
     """Whether this revision is to be examined: all are, unless `run.sh` was given one."""
-    return os.environ.get("MOONPOOL_CONFORMANCE_REVISION", revision) == revision
+    return os.environ.get("CONFORMANCE_REVISION", revision) == revision
 
 
 def tell(summary: str) -> None:
     """Have `run.sh` print this last."""
-    if place := os.environ.get("MOONPOOL_CONFORMANCE_SUMMARY"):
+    if place := os.environ.get("CONFORMANCE_SUMMARY"):
         with Path(place).open("a", encoding="utf-8") as file:
             file.write(f"{summary}\n")
 
