@@ -238,6 +238,8 @@ class Gate:
                 about = message.metadata
                 number = about.related_request_id if isinstance(about, ServerMessageMetadata) else None
                 reply = self._lines if number is None else self._in_flight.reply_to(number)
+                if reply is None and call.method == _CANCELLED:  # a question is taken back after its request
+                    reply = self._lines
                 if reply is not None:  # else about a request that has its answer, or was cancelled
                     await reply.send(encode_line(payload))
 
