@@ -159,6 +159,8 @@ async def test_a_credential_without_the_scope_is_told_which() -> None:
     callers = {
         "files": caller("files", scopes=frozenset({"files"})),
         "run": caller("run", scopes=frozenset({"execute"})),
+        "tenants": caller("tenants", "acme"),
+        "operators": caller("operators"),
     }
     async with served(callers) as service:
         files, run = {"authorization": "Bearer files"}, {"authorization": "Bearer run"}
@@ -174,6 +176,9 @@ async def test_a_credential_without_the_scope_is_told_which() -> None:
         assert (await service.post(request("ping"), **run)).status_code == 200
         assert (await service.http.get("/sse", headers={**files, **STREAMS})).status_code == 403
         assert (await service.http.get("/metrics", headers=run)).status_code == 403
+        for name, status in (("tenants", 403), ("operators", 200)):  # figures are of all organisations together
+            told = await service.http.get("/metrics", headers={"authorization": f"Bearer {name}"})
+            assert told.status_code == status
 
 
 async def test_a_profile_that_is_not_offered_is_unknown() -> None:

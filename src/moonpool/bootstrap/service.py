@@ -218,7 +218,7 @@ async def open_service(  # noqa: PLR0913  what a service is made of
             asgi_route("/mcp/{profile}", endpoints.mcp),
             asgi_route("/sse", endpoints.sse),
             asgi_route("/message", endpoints.message),
-            asgi_route(PATH, figures if is_open else admins_only(figures)),
+            asgi_route(PATH, figures if is_open else admins_only(figures, DEFAULT_TENANT)),
             mounted("/v1", sessions_application(sessions, lambda request: caller_in(request.scope))),
         )
         yield Service(

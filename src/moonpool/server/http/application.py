@@ -137,11 +137,17 @@ class _Endpoint:
         await self._endpoint(scope, receive, send)
 
 
-def admins_only(endpoint: ASGIApp) -> ASGIApp:
-    """For callers with the scope `admin`."""
+def admins_only(endpoint: ASGIApp, organisation: str) -> ASGIApp:
+    """For callers of `organisation`, the operator's, with the scope `admin`.
+
+    SECURITY: the figures are of all organisations together, which an administrator of one must not see.
+    """
 
     async def admitted(scope: Scope, receive: Receive, send: Send) -> None:
-        caller_in(scope).require("admin")
+        caller = caller_in(scope)
+        caller.require("admin")
+        if caller.organisation != organisation:
+            raise RequestError(403, f"this is for the operator; use a credential of the organisation {organisation}")
         await endpoint(scope, receive, send)
 
     return admitted
