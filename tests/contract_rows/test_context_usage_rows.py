@@ -42,7 +42,8 @@ def test_two_hundred_upstream_tools_cost_what_one_costs() -> None:
     few, many = _upfront(1), _upfront(200)
     assert abs(len(many) - len(few)) < 10  # the digits of a count
     assert MARK not in many
-    assert sum(count_tokens(json.dumps(model_view(tool))) for tool in TOOLS) <= TOKENS_MAX
+    shown = json.dumps([model_view(tool) for tool in TOOLS], separators=(",", ":"))  # as on the wire
+    assert count_tokens(shown) <= TOKENS_MAX
 
 
 @pytest.mark.req("H-004")
