@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -12,6 +10,7 @@ import pytest
 from server.services import (
     MODERN_META,
     STREAMS,
+    answer_of,
     caller,
     execute,
     handshake,
@@ -19,6 +18,7 @@ from server.services import (
     notification,
     request,
     serving,
+    streaming,
 )
 from waiting import until
 
@@ -38,38 +38,6 @@ VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 async def service() -> AsyncGenerator[OpenService]:
     async with serving() as one:
         yield one
-
-
-@asynccontextmanager
-async def streaming(service: OpenService, method: str, path: str = "/mcp", **more: Any) -> AsyncGenerator[Any]:
-    async with service.http.stream(method, path, **more) as response:
-        yield response, _events(response)
-
-
-async def _events(response: httpx2.Response) -> AsyncIterator[dict[str, Any]]:
-    """Server-sent events, one by one."""
-    event: dict[str, Any] = {}
-    async for line in response.aiter_lines():
-        name, _, value = line.partition(": ")
-        if not line and event:
-            yield event
-            event = {}
-        elif name in {"id", "event", "retry"}:
-            event[name] = value
-        elif name == "data":
-            event["data"] = json.loads(value) if value.startswith("{") else None
-            event["text"] = value
-        elif name == "data:":
-            event["data"] = None
-
-
-async def answer_of(events: AsyncIterator[dict[str, Any]]) -> Any:
-    """The answer that a stream ends with."""
-    async for event in events:
-        data = event.get("data")
-        if data is not None and ("result" in data or "error" in data):
-            return data
-    return None
 
 
 @pytest.mark.req("A-035", "A-041", "B-060", "B-061", "B-062", "B-065", "B-068", "A-024")
