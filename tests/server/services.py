@@ -60,15 +60,15 @@ class OpenService:
 
     async def post(self, message: Any, *, path: str = "/mcp", **headers: str) -> httpx2.Response:
         """POST one message; header names with _ for -."""
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return await self.http.post(path, json=message, headers={**JSON_TYPE, **named})
+        return await self.http.post(path, json=message, headers={**JSON_TYPE, **named(headers)})
 
-    async def session(self, version: str = "2025-11-25", **headers: str) -> dict[str, str]:
+    async def session(self, version: str = "2025-11-25", *, path: str = "/mcp", **headers: str) -> dict[str, str]:
         """Do the handshake; returns the session's headers."""
-        answer = await self.post(handshake(version), accept="application/json, text/event-stream", **headers)
+        accept = "application/json, text/event-stream"
+        answer = await self.post(handshake(version), path=path, accept=accept, **headers)
         assert answer.status_code == 200, answer.text
         session = {"mcp_session_id": answer.headers["mcp-session-id"], **headers}
-        await self.post(notification("notifications/initialized"), **session)
+        await self.post(notification("notifications/initialized"), path=path, **session)
         return session
 
 
@@ -137,6 +137,11 @@ async def answer_of(events: AsyncIterator[dict[str, Any]]) -> Any:
         if data is not None and ("result" in data or "error" in data):
             return data
     return None
+
+
+def named(headers: dict[str, str]) -> dict[str, str]:
+    """Headers as they are sent, of keyword arguments."""
+    return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 def handshake(version: str = "2025-11-25", **capabilities: Any) -> dict[str, Any]:
