@@ -57,6 +57,7 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
             yield method.upper(), path.removeprefix("/v1/"), about
 
 
+@pytest.mark.claim("C-APP-4")
 async def test_nobody_approves_the_calls_of_their_own_code(served: ServiceThread) -> None:
     async with served.organisation(servers=ECHO) as ours, client(served, ours.key) as owner:
         session = await opened(owner)
@@ -101,6 +102,7 @@ async def test_nobody_approves_the_calls_of_their_own_code(served: ServiceThread
         assert "not today" in (await asked_by(no))[-1]["envelope"]["result"]["data"]
 
 
+@pytest.mark.claim("C-APP-4")
 async def test_only_who_logged_in_as_a_person_answers_what_is_kept_for_one(
     served: ServiceThread, tmp_path: Any
 ) -> None:
@@ -138,6 +140,7 @@ HOSTILE: dict[str, tuple[bytes, dict[str, str], int]] = {
 }
 
 
+@pytest.mark.claim("C-WEB-3")
 async def test_hostile_bodies_are_one_clear_error_each(served: ServiceThread) -> None:
     async with served.organisation() as ours, client(served, ours.key) as http:
         session = await opened(http)

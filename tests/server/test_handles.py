@@ -20,7 +20,7 @@ from starlette.routing import Mount, Route
 from apps import fixture_server
 from moonpool.configuration.servers import parse_config
 from moonpool.server.mcp.profiles import PROFILES
-from server.services import JSON_TYPE, caller, execute, named, request, serving, streaming
+from server.services import JSON_TYPE, STREAMS, caller, execute, handshake, named, request, serving, streaming
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Iterator
@@ -113,7 +113,7 @@ async def service() -> AsyncGenerator[OpenService]:
         "neighbour": caller("neighbour", scopes=SCOPES_BUT_APPROVE),
         "elsewhere": caller("a", organisation="another"),
     }
-    async with serving(callers, config=CONFIG) as one:
+    async with serving(callers, config=CONFIG, approval_wait_s=0.1) as one:
         yield one
 
 
@@ -245,3 +245,33 @@ async def test_every_route_and_every_argument_has_been_looked_at(service: OpenSe
     taken = {(tool["name"], name) for tool in tools for name in tool["inputSchema"]["properties"]}
     assert taken == ARGUMENTS | OTHER_ARGUMENTS
     assert set(PROFILES.by_name) <= {"code", "direct", "ipybox"}
+
+
+@pytest.mark.claim("C-WEB-1", "C-WEB-2")
+@pytest.mark.req("B-076", "E-004", "E-010", "F-017")
+async def test_no_route_is_open_to_nobody_or_to_pages_of_others(service: OpenService) -> None:
+    for path, method, _ in paths(service.service.routes):
+        for verb in (method,) if method else ("GET", "POST", "PUT", "DELETE"):
+            address = re.sub(r"{\w+}", "code", path)
+
+            async def status(verb: str = verb, address: str = address, **headers: str) -> tuple[int, str]:
+                answer = await service.http.request(verb, address, content=b"{broken", headers={**JSON_TYPE, **headers})
+                return answer.status_code, answer.headers.get("www-authenticate", "")[:6]
+
+            assert await status() == (401, "Bearer"), (verb, path)
+            assert await status(authorization="Bearer a", origin="https://evil.example") == (403, ""), (verb, path)
+            assert await status(authorization="Bearer a", host="evil.example") == (421, ""), (verb, path)
+
+
+@pytest.mark.claim("C-APP-4")
+async def test_a_client_is_not_asked_about_the_calls_of_its_own_code(service: OpenService) -> None:
+    greeting = handshake("2025-11-25", elicitation={"form": {}})
+    a = {"authorization": "Bearer a"}
+    opened = await service.post(greeting, **a)
+    session = {"mcp-session-id": opened.headers["mcp-session-id"], **a}
+    headers = {**STREAMS, **session, "accept": "text/event-stream"}
+    with anyio.fail_after(60):
+        async with streaming(service, "POST", json=execute(ASKING, id=9), headers=headers) as (_, events):
+            heard = [event["data"] async for event in events if event["data"]]
+    assert [one.get("method") for one in heard] == [None]
+    assert heard[0]["result"]["structuredContent"]["error"]["type"] == "approval_pending"

@@ -50,6 +50,7 @@ def gated(word: str, path: Path) -> str:
     )
 
 
+@pytest.mark.claim("C-TEN-2")
 @pytest.mark.req("B-049", "B-050", "B-051", "B-052", "B-053", "B-055", "C-005")
 async def test_news_goes_to_one_of_several_streams_and_answers_to_none(service: OpenService) -> None:
     session = named(await service.session(path="/mcp/direct", **A))
@@ -117,6 +118,7 @@ async def test_a_stream_of_a_long_call_stays_open_and_ends_with_the_answer(
     assert json.loads(told.removeprefix("data: "))["result"]["structuredContent"]["data"] == "x"
 
 
+@pytest.mark.claim("C-TEN-2")
 @pytest.mark.req("B-055", "B-056", "B-057", "B-058", "B-059", "F-008", "L-017", "L-019")
 async def test_who_resumes_a_stream_hears_the_rest_of_it_and_of_no_other(service: OpenService, tmp_path: Path) -> None:
     session = named(await service.session(**A))
