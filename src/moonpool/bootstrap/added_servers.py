@@ -63,7 +63,7 @@ class AddedServers:
         async with self._turn:
             if self._closed:
                 raise InputError(_CLOSING)
-            if server_id in registry.server_ids and server_id not in (*self._shown, *self._left_out):
+            if server_id in registry.all_ids and server_id not in (*self._shown, *self._left_out):
                 raise InputError(f"the server {server_id!r} is configured already; choose another name")
             added = await self._opened(config)
             try:
@@ -92,15 +92,25 @@ class AddedServers:
             if self._closed:
                 return
             for server_id, error in config.left_out.items():
-                if server_id not in registry.server_ids:
+                if server_id not in registry.all_ids:
                     registry.leave_out(server_id, error)
                     self._left_out.add(server_id)
-            new = [server for server in config.servers if server.server_id not in registry.server_ids]
+            new = [server for server in config.servers if server.server_id not in registry.all_ids]
             for server in new:
                 one = replace(config, servers=(server,), left_out={})
                 self._take_in(one, await self._opened(one))
-                registry.expect(server.server_id, resolved_key(server))
+                registry.expect(server.server_id, resolved_key(server), server.expose)
             await registry.load(server.server_id for server in new)
+
+    async def remove(self, server_id: str) -> None:
+        """End one that was added: it is shown no longer, and its connection is closed. Nothing for any other."""
+        async with self._turn:
+            if self._closed or (added := self._shown.pop(server_id, None)) is None:
+                return
+            self._trust.pop(server_id, None)
+            self._tools.source.drop(server_id)
+            await self._tools.registry.remove(server_id)
+            await added.owner.close()
 
     async def _opened(self, config: McpConfig) -> _Added:
         """Raises InputError once this is closed.

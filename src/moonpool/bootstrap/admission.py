@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import os
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
     from starlette.routing import BaseRoute
 
-    from moonpool.features.consents.model import Consents
+    from moonpool.features.consents.service import UserConsents
+    from moonpool.features.servers.service import OwnServers
     from moonpool.server.http.admission import Admission
     from moonpool.server.http.request_limits import Names
     from moonpool.settings import Settings
@@ -34,7 +36,8 @@ class Admitted:
 
     admission: Admission
     public: Sequence[BaseRoute] = ()
-    consents: Consents | None = None
+    consents: UserConsents | None = None
+    servers: OwnServers | None = None
     has_no_keys: bool = False  # and there is no issuer either, so nobody can use it
 
 
@@ -52,16 +55,23 @@ async def open_admission(settings: Settings, state: Path, names: Names, origin: 
         )
     failed = FailedAuthentications()
     addresses = ClientAddresses(trusted_networks(settings.trusted_proxies))
-    async with open_service_data(settings, state) as data:
+    async with open_service_data(settings, state, os.environ) as data:
         keys = KeyAuthenticator(data.keys)
         listens_at = (origin, *sorted(names.origins - {origin}))
         tokens = await token_authentication(settings, listens_at, is_open=data.organisations.is_open)
         if tokens is None:
             admission = Bearers([keys], failed=failed, addresses=addresses)
-            yield Admitted(admission=admission, consents=data.consents, has_no_keys=await data.keys.is_empty())
+            yield Admitted(
+                admission=admission,
+                consents=data.consents,
+                servers=data.servers,
+                has_no_keys=await data.keys.is_empty(),
+            )
             return
         bearers = Bearers([keys, tokens.authenticator], tokens.metadata.challenge, failed=failed, addresses=addresses)
         try:
-            yield Admitted(admission=bearers, public=tokens.metadata.routes(), consents=data.consents)
+            yield Admitted(
+                admission=bearers, public=tokens.metadata.routes(), consents=data.consents, servers=data.servers
+            )
         finally:
             await tokens.authenticator.close()

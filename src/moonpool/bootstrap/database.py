@@ -9,12 +9,15 @@ from typing import TYPE_CHECKING
 from moonpool.features.consents.service import UserConsents
 from moonpool.features.keys.service import Keys
 from moonpool.features.organisations.service import Organisations
+from moonpool.features.servers.service import KIND, OwnServers
 from moonpool.sandboxes.identity import serves_several_tenants
 from moonpool.store.database.addresses import database_address
 from moonpool.store.database.opening import open_database, upgrade_database
+from moonpool.store.paths import secrets_dir
+from moonpool.store.secrets import SealedValues
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Mapping
     from pathlib import Path
 
     from moonpool.settings import Settings
@@ -29,17 +32,19 @@ class ServiceData:
     organisations: Organisations
     keys: Keys
     consents: UserConsents
+    servers: OwnServers
 
 
 @asynccontextmanager
-async def open_service_data(settings: Settings, data: Path) -> AsyncGenerator[ServiceData]:
+async def open_service_data(settings: Settings, data: Path, environ: Mapping[str, str]) -> AsyncGenerator[ServiceData]:
     """Open it; on exit everything is written. Raises ConfigError, DatabaseError."""
     address = database_address(settings.database_url, data)
     async with open_database(address, connections_max=settings.database_connections_max) as database:
         keys = Keys(database, region=settings.key_region)
         try:
             organisations = Organisations(database, several=serves_several_tenants())
-            yield ServiceData(database, organisations, keys, UserConsents(database))
+            sealed = SealedValues(secrets_dir(data), environ, KIND)
+            yield ServiceData(database, organisations, keys, UserConsents(database), OwnServers(database, sealed))
         finally:
             await keys.close()
 

@@ -59,6 +59,7 @@ def make_credentials(
             logins,
             agent=agent,
             on_secrets=None if on_secrets is None else partial(on_secrets, server.server_id),
+            public_only=server.public_only,
         )
         for server in config.servers
         if server.may_log_in

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.engine import open_engine
 from moonpool.bootstrap.folders import data_folder
+from moonpool.bootstrap.organisation_affairs import OrganisationAffairs
+from moonpool.bootstrap.organisation_servers import OrganisationServers
 from moonpool.bootstrap.session_tenants import TenantsOfSessions
 from moonpool.bootstrap.tenant import open_tenant
 from moonpool.configuration.policies import policy_in_force
@@ -52,7 +54,8 @@ if TYPE_CHECKING:
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.audit import JournalReader
     from moonpool.environments.base import ProgressSink
-    from moonpool.features.consents.model import Consents
+    from moonpool.features.consents.service import UserConsents
+    from moonpool.features.servers.service import OwnServers
     from moonpool.features.usage.measures import Measures
     from moonpool.sandboxes.base import SandboxBackend
     from moonpool.server.http.admission import Admission
@@ -83,10 +86,12 @@ class Organisations:
         report: Callable[[str], None],
         *,
         is_alone: bool,
-        consents: Consents | None,
+        consents: UserConsents | None,
+        servers: OwnServers | None,
     ) -> None:
         """`is_alone`: this process can keep only one apart from others, see `sandboxes.identity`."""
         self._engine, self._config, self._report, self._consents = engine, config, report, consents
+        self.servers = None if servers is None else OrganisationServers(servers, config)
         self._count_max = 1 if is_alone else TENANTS_MAX
         self._stack = AsyncExitStack()
         self._opening: dict[str, asyncio.Task[OpenOrganisation]] = {}
@@ -113,6 +118,8 @@ class Organisations:
             opening.cancel()  # one that is open is not touched by this
         if self._opening:
             await asyncio.wait(set(self._opening.values()))
+        if self.servers is not None:
+            await self.servers.close()
         await self._stack.aclose()
 
     async def _open(self, organisation: str) -> OpenOrganisation:
@@ -123,18 +130,21 @@ class Organisations:
                 open_queue(folder, self._report, settings.approval_command, engine.environ)
             )
             events = EventApprover(beside=queue)
-            policy = await asyncio.to_thread(policy_in_force, settings, self._config)
+            config = None if self._config is None else self._config.for_organisation(organisation)
+            policy = await asyncio.to_thread(policy_in_force, settings, config)
             tenant = await stack.enter_async_context(
                 open_tenant(
                     engine,
                     organisation,
-                    config=self._config,
+                    config=config,
                     approver=events,
                     policy=policy,
                     eagerly=True,
                     consents=self._consents,
                 )
             )
+            if self.servers is not None:
+                await self.servers.follow(tenant)
             self._stack.push_async_exit(stack.pop_all())
             return OpenOrganisation(tenant, events)
 
@@ -187,12 +197,14 @@ async def open_service(  # noqa: PLR0913  what a service is made of
     progress: ProgressSink | None = None,
     backend: SandboxBackend | None = None,
     is_open: bool = False,
-    consents: Consents | None = None,
+    consents: UserConsents | None = None,
+    own_servers: OwnServers | None = None,
 ) -> AsyncGenerator[Service]:
     """Open it and prove that code can be isolated. Raises the errors of `open_engine`, ConfigError, SandboxStartError.
 
     `state` is the folder of what organisations own. `is_open`: without authentication, for one organisation and its
-    figures for everybody. Without `consents` no OAuth client uses a login to a server.
+    figures for everybody. Without `consents` no OAuth client uses a login to a server, without `own_servers` no
+    organisation has servers but the operator's.
     """
     state = state or data_folder(settings, environ)
     await asyncio.to_thread(policy_in_force, settings, config)  # first: nothing may start without a policy
@@ -204,7 +216,7 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         is_alone = not serves_several_tenants()
         if is_alone and not is_open:
             await engine.backend.close_scope(engine.sandbox_spec.scope)  # its uid is wanted for the organisation
-        organisations = Organisations(engine, config, report, is_alone=is_alone, consents=consents)
+        organisations = Organisations(engine, config, report, is_alone=is_alone, consents=consents, servers=own_servers)
         stack.push_async_callback(lambda: finish(organisations.close()))
         servers = PrincipalServers(_Tools(organisations))
         stack.push_async_callback(lambda: finish(servers.close()))
@@ -213,20 +225,21 @@ async def open_service(  # noqa: PLR0913  what a service is made of
             await organisations.get(DEFAULT_TENANT)
         endpoints = McpEndpoints(servers, profiles, body_bytes_max=settings.request_bytes_max)
         figures = MetricsApp(_metrics(engine, FileJournalReader(journal_path(state))), hosts=None)
+        affairs = _affairs(organisations, consents)
         routes = (
             asgi_route("/mcp", endpoints.mcp),
             asgi_route("/mcp/{profile}", endpoints.mcp),
             asgi_route("/sse", endpoints.sse),
             asgi_route("/message", endpoints.message),
             asgi_route(PATH, figures if is_open else admins_only(figures, DEFAULT_TENANT)),
-            mounted("/v1", sessions_application(sessions, lambda request: caller_in(request.scope))),
+            mounted("/v1", sessions_application(sessions, lambda request: caller_in(request.scope), affairs)),
         )
         yield Service(
             engine=engine,
             organisations=organisations,
             servers=servers,
             routes=routes,
-            public=(openapi_route(sessions),),
+            public=(openapi_route(sessions, affairs),),
         )
 
 
@@ -244,6 +257,17 @@ async def _sessions(organisations: Organisations, settings: Settings) -> AsyncGe
             yield registry
     finally:
         await finish(tenants.close())
+
+
+def _affairs(organisations: Organisations, consents: UserConsents | None) -> OrganisationAffairs | None:
+    """What organisations manage; None: there is no database."""
+    if organisations.servers is None or consents is None:
+        return None
+
+    async def opened(organisation: str) -> Tenant:
+        return (await organisations.get(organisation)).tenant
+
+    return OrganisationAffairs(organisations.servers, consents, opened)
 
 
 def everybody(profile: str | None, profiles: Profiles = PROFILES) -> Admission:

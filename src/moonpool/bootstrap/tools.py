@@ -221,6 +221,10 @@ class ServerSource:
         """Take these in, in place of those with the same ids."""
         self._by_id.update({server_id: one for server_id in upstreams.ids if (one := upstreams.get(server_id))})
 
+    def drop(self, server_id: str) -> None:
+        """Call this one no longer."""
+        self._by_id.pop(server_id, None)
+
     def get(self, server_id: str) -> Upstream | None:
         return self._by_id.get(server_id)
 

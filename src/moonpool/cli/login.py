@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import sys
 import webbrowser
@@ -12,17 +13,20 @@ import click
 
 from moonpool.bootstrap.logins import open_logins
 from moonpool.cli.commands import command, config_option
-from moonpool.cli.config_choice import data_folder, read_config
+from moonpool.cli.config_choice import read_config
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from moonpool.cli.printer import printable, remark
+from moonpool.cli.service_data import data_dir_option, database_url_option, service_settings, with_service_data
+from moonpool.configuration.server_config import McpConfig
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.oauth.login_command import enter, leave
 from moonpool.oauth.loopback import LoopbackAgent, PastingAgent
-from moonpool.settings import Settings
+from moonpool.store.paths import tenant_dir
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from moonpool.bootstrap.database import ServiceData
     from moonpool.configuration.servers import ServerConfig
     from moonpool.oauth.login import UserAgent
     from moonpool.oauth.stored_logins import Logins
@@ -42,31 +46,65 @@ if TYPE_CHECKING:
     help="Seconds to wait for the browser.",
 )
 @click.option("--forget", is_flag=True, help="Forget the login instead.")
-def login(server: str, *, config: Path | None, headless: bool, scope: str, timeout: float, forget: bool) -> int:
+@click.option("--org", metavar="ORG", help="For this organisation of the service: to a server that it may use.")
+@data_dir_option
+@database_url_option
+def login(  # noqa: PLR0913  its options
+    server: str,
+    *,
+    config: Path | None,
+    headless: bool,
+    scope: str,
+    timeout: float,
+    forget: bool,
+    org: str | None,
+    data_dir: Path | None,
+    database_url: str | None,
+) -> int:
     """Log in to a server by OAuth: open an address in a browser and store the tokens, encrypted."""
+    _, state = service_settings(data_dir, database_url)
+    own, folder = read_config(config), state
+    if org is not None:
+        folder = tenant_dir(state, org)
+        own = with_service_data(data_dir, database_url, lambda opened: _of_organisation(opened, org, own))
+    logins = open_logins(folder, os.environ)
     if forget:
-        return forget_login(server, config)
-    return log_in(server, config, scope=scope, timeout_s=None if headless else timeout)
+        return forget_login(server, own, logins)
+    return log_in(server, own, logins, scope=scope, timeout_s=None if headless else timeout)
 
 
-def log_in(server_id: str, config: Path | None, *, scope: str, timeout_s: float | None) -> int:
+async def _of_organisation(opened: ServiceData, org: str, operators: McpConfig | None) -> McpConfig:
+    """The servers that an organisation may use. Raises InputError."""
+    from moonpool.bootstrap.organisation_servers import config_of
+
+    if not any(one.organisation_id == org for one in await opened.organisations.all()):
+        raise InputError(f"there is no organisation {org[:80]!r}; `moonpool orgs list` shows all")
+    found = McpConfig(source="the service") if operators is None else operators.for_organisation(org)
+    for row in await opened.servers.of(org):
+        if row.server_id not in found.ids:
+            added = config_of(row, await opened.servers.headers(row))
+            found = dataclasses.replace(found, servers=(*found.servers, *added.servers))
+    return found
+
+
+def log_in(server_id: str, config: McpConfig | None, logins: Logins, *, scope: str, timeout_s: float | None) -> int:
     """Log in; without a time limit the person pastes the address. Raises ConfigError, InputError, OAuthError,
     SecretStoreError.
     """
     server = _server(server_id, config)
     agent: UserAgent
     agent = PastingAgent(_print_address, _pasted) if timeout_s is None else LoopbackAgent(_show, timeout_s=timeout_s)
-    login = asyncio.run(enter(server, _logins(), agent, scope=scope))
+    login = asyncio.run(enter(server, logins, agent, scope=scope))
     granted = f" for {login.tokens.scope}" if login.tokens.scope else ""
     stays = "" if login.tokens.refresh_token else "; it cannot be renewed without you"
     remark(f"logged in to {server.server_id} by {login.issuer}{granted}{stays}")
     return EXIT_OK
 
 
-def forget_login(server_id: str, config: Path | None) -> int:
+def forget_login(server_id: str, config: McpConfig | None, logins: Logins) -> int:
     """Forget the logins to a server. Raises ConfigError, InputError, SecretStoreError."""
     server = _server(server_id, config)
-    count, problem = asyncio.run(leave(server, _logins()))
+    count, problem = asyncio.run(leave(server, logins))
     if problem:
         remark(f"the login is forgotten here, but {problem}")
     if count:
@@ -76,8 +114,7 @@ def forget_login(server_id: str, config: Path | None) -> int:
     return EXIT_FAILED
 
 
-def _server(server_id: str, path: Path | None) -> ServerConfig:
-    config = read_config(path)
+def _server(server_id: str, config: McpConfig | None) -> ServerConfig:
     if config is None:
         raise ConfigError("no servers are configured; pass --config FILE or run `moonpool init`")
     server = config.find(server_id)
@@ -88,10 +125,6 @@ def _server(server_id: str, path: Path | None) -> ServerConfig:
     if not server.url:
         raise InputError(f"server {server_id!r} is a command, not a URL; it logs in by itself, or by a variable")
     return server
-
-
-def _logins() -> Logins:
-    return open_logins(data_folder(Settings.load(os.environ)), os.environ)
 
 
 def _show(address: str) -> None:

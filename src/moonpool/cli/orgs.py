@@ -1,4 +1,4 @@
-"""`moonpool orgs create|list|disable|enable`: organisations that the service serves."""
+"""`moonpool orgs create|list|disable|enable|servers`: organisations that the service serves."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import click
 
 from moonpool.cli.approval_texts import shown_time
 from moonpool.cli.commands import command_group, json_lines
+from moonpool.cli.orgs_servers import app as servers
 from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.cli.service_data import data_dir_option, database_url_option, with_service_data
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 _COLUMNS: Final = ("id", "name", "created", "state")
 
 app = command_group("Organisations that the service serves: each has servers, rules, files and records of its own.")
+app.add_command(servers, "servers")
 _org_argument = click.argument("org", metavar="ORG", help="The organisation's id.")
 
 

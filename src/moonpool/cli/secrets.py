@@ -60,6 +60,14 @@ def remove(name: str) -> int:
 
 
 def _value(name: str) -> str:
+    given = value_of(name)
+    if not given:
+        raise InputError("the value is empty; nothing was stored")
+    return given
+
+
+def value_of(name: str) -> str:
+    """What is typed unseen, or all of standard input. Raises InputError."""
     if sys.stdin.isatty():
         given = getpass.getpass(f"value of {name} (not shown): ")
     else:
@@ -68,6 +76,4 @@ def _value(name: str) -> str:
         except UnicodeDecodeError:
             raise InputError("the value is not UTF-8; encode it, for instance as base64") from None
         given = given.removesuffix("\n").removesuffix("\r")
-    if not given:
-        raise InputError("the value is empty; nothing was stored")
     return given

@@ -136,6 +136,7 @@ async def _serve(
                 progress=progress,
                 is_open=everyone is not None,
                 consents=admitted.consents,
+                own_servers=admitted.servers,
             )
             async with service_open as service:
                 application.open(service.routes, (*admitted.public, *service.public))

@@ -44,7 +44,7 @@ def with_service_data(
     settings, data = service_settings(data_dir, database_url)
 
     async def run() -> _T:
-        async with open_service_data(settings, data) as opened:
+        async with open_service_data(settings, data, os.environ) as opened:
             return await use(opened)
 
     return asyncio.run(run())

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -67,6 +67,7 @@ class ServerOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     prefix: str = ""  # of its tools' and prompts' names in the profile `direct`; none: where two servers share a name
     client_roots: bool = False  # roots are asked of the client that calls
     requests_per_minute: Annotated[int, Meta(ge=1, le=600)] = 10  # server requests that one principal may be asked
+    organisations: tuple[str, ...] = ()  # of a service, which may use it; none: all
 
 
 class ServerConfig(ServerOptions, frozen=True, kw_only=True):
@@ -84,6 +85,7 @@ class ServerConfig(ServerOptions, frozen=True, kw_only=True):
     oauth: OAuthSettings = OAuthSettings()
     rules: tuple[ToolRule, ...] = ()
     secrets: frozenset[str] = frozenset()
+    public_only: bool = False  # an organisation's own: it, and where it leads, is on the public internet
 
     @property
     def may_log_in(self) -> bool:
@@ -142,6 +144,21 @@ class McpConfig:
     @property
     def ids(self) -> tuple[str, ...]:
         return tuple(server.server_id for server in self.servers)
+
+    @property
+    def taken_ids(self) -> tuple[str, ...]:
+        """Every name in the file, also of servers that are not used."""
+        return (*self.ids, *self.disabled, *self.left_out)
+
+    def for_organisation(self, organisation: str) -> McpConfig:
+        """What one organisation of a service may use.
+
+        SECURITY: an entry that cannot be used does not say for whom it is, so it is named to nobody where any is
+        limited.
+        """
+        own = tuple(one for one in self.servers if not one.organisations or organisation in one.organisations)
+        is_limited = any(one.organisations for one in self.servers)
+        return replace(self, servers=own, disabled=(), left_out={} if is_limited else self.left_out)
 
     @property
     def secrets(self) -> frozenset[str]:

@@ -87,7 +87,7 @@ class ToolRegistry:
         self._watch = watch
         self._keys, self._upstreams, self._cache, self._trees = dict(keys), upstreams, cache, trees
         self._ttl_s = ttl_s
-        self._shows_instructions, self._exposures = shows_instructions, exposures
+        self._shows_instructions, self._exposures = shows_instructions, dict(exposures)
         self.prefixes = prefixes  # of the names of servers' tools, where clients call them without code
         self._listings: dict[str, ServerListing] = {}
         self._problems: dict[str, MoonpoolError] = dict(left_out)
@@ -106,6 +106,11 @@ class ToolRegistry:
     def server_ids(self) -> tuple[str, ...]:
         """Every configured server that code may use, whether its tools are known or not."""
         return tuple(one for one in (*self._keys, *self._left_out) if self._exposures.get(one) != "direct")
+
+    @property
+    def all_ids(self) -> tuple[str, ...]:
+        """Every configured server."""
+        return (*self._keys, *self._left_out)
 
     @property
     def direct_ids(self) -> tuple[str, ...]:
@@ -181,6 +186,7 @@ class ToolRegistry:
         async with self._asking[server_id], self._loading:
             key_before, left_out = self._keys.get(server_id), self._left_out
             problem, listed = self._problems.get(server_id), self._listings.get(server_id)
+            exposure_before = self._exposures.get(server_id)
             self.expect(server_id, key)
             self._left_out = {name: error for name, error in left_out.items() if name != server_id}
             self._problems.pop(server_id, None)
@@ -192,6 +198,7 @@ class ToolRegistry:
                 _put_back(self._problems, server_id, problem)
                 _put_back(self._listings, server_id, listed)
                 _put_back(self._keys, server_id, key_before)
+                _put_back(self._exposures, server_id, exposure_before)
                 if key_before is not None:
                     self._watch.watch(server_id, key_before)
                 raise
@@ -204,9 +211,20 @@ class ToolRegistry:
             await asyncio.gather(*map(self._load, server_ids))
             await self._renew()
 
-    def expect(self, server_id: str, key: str) -> None:
+    async def remove(self, server_id: str) -> None:
+        """Show the tools of a server no longer. The caller takes it out of the upstream source."""
+        async with self._asking[server_id], self._loading:
+            self._left_out = {name: error for name, error in self._left_out.items() if name != server_id}
+            for table in (self._keys, self._listings, self._problems, self._exposures):
+                table.pop(server_id, None)
+            self._unverified.discard(server_id)
+            if self._snapshot is not None:
+                self._show(await self._make_snapshot())
+
+    def expect(self, server_id: str, key: str, exposure: Exposure = "code") -> None:
         """One more server, whose tools the first snapshot loads, or else `load`."""
         self._keys[server_id] = key
+        self._exposures[server_id] = exposure
         self._watch.watch(server_id, key)
 
     def leave_out(self, server_id: str, error: ServerLeftOutError) -> None:
@@ -312,8 +330,8 @@ class ToolRegistry:
         self._updates.asks(server_id)
         async with self._asking[server_id]:
             upstream = self._upstreams.get(server_id)
-            if upstream is None:
-                return  # it could not be added
+            if upstream is None or server_id not in self._keys:
+                return  # it could not be added, or was removed
             try:
                 listing = await asyncio.to_thread(self._cleaned, await upstream.list_tools())
             except MoonpoolError as error:

@@ -105,6 +105,14 @@ class Destinations:
         except TimeoutError:
             raise RefusedError(504, Outcome.UNREACHABLE, f"{host} did not answer within {_CONNECT_S:.0f} s") from None
 
+    async def addresses(self, host: str, port: int) -> list[str]:
+        """Addresses of `host` that may be dialled: at least one, of the public internet. Raises RefusedError."""
+        try:
+            async with asyncio.timeout(_CONNECT_S):
+                return await self._addresses(host, port, allow_private=False)
+        except TimeoutError:
+            raise RefusedError(504, Outcome.UNREACHABLE, f"the name {host} was not resolved in time") from None
+
     async def _addresses(self, host: str, port: int, *, allow_private: bool) -> list[str]:
         try:
             found = await self.resolve(host, port)

@@ -55,8 +55,9 @@ class Credentials:
         *,
         agent: UserAgent | None = None,
         on_secrets: Callable[[frozenset[str]], None] | None = None,
+        public_only: bool = False,
     ) -> None:
-        self.server_url = server_url
+        self.server_url, self._public_only = server_url, public_only
         self._server_id, self._settings, self._logins, self._agent = server_id, settings, logins, agent
         self._on_secrets = on_secrets
         self._login: Login | None = None
@@ -101,7 +102,7 @@ class Credentials:
     async def log_in(self, challenge: Challenge, *, scopes: tuple[str, ...] | None = None) -> Login:
         """Log in even if a login is stored; `scopes` are requested in addition to earlier ones. Raises OAuthError."""
         await self._load()
-        async with _open_http(self.server_url) as http:
+        async with _open_http(self.server_url, public_only=self._public_only) as http:
             found = await self._discover(http, challenge)
             await self._log_in(http, found, more=scopes, reuse_client=False)
         assert self._login is not None
@@ -163,7 +164,7 @@ class Credentials:
             and (login is None or not login.tokens.refresh_token or challenge.wants_more_scope)
         ):
             raise self._login_needed(challenge)
-        async with _open_http(self.server_url) as http:
+        async with _open_http(self.server_url, public_only=self._public_only) as http:
             found = await self._discover(http, challenge)
             moved = login is not None and not same_issuer(login.issuer, found.issuer.issuer)
             if login is not None and not moved and attempt == 0 and not challenge.wants_more_scope and not machine:
@@ -233,7 +234,7 @@ class Credentials:
         return bool(login.tokens.refresh_token) or self._settings.is_machine
 
     async def _refresh(self, login: Login) -> None:
-        async with _open_http(self.server_url) as http:
+        async with _open_http(self.server_url, public_only=self._public_only) as http:
             if self._settings.is_machine:
                 found = await self._discover(http, Challenge(scopes=scope_names(login.tokens.scope or "") or None))
                 await self._log_in(http, found, more=None, reuse_client=True)
@@ -286,10 +287,10 @@ async def revoke_quietly(http: LoginHttp, login: Login) -> str:
     return ""
 
 
-def _open_http(server_url: str) -> AbstractAsyncContextManager[LoginHttp]:
+def _open_http(server_url: str, *, public_only: bool) -> AbstractAsyncContextManager[LoginHttp]:
     from moonpool.oauth.wire import open_login_http  # noqa: PLC0415  imports an HTTP client; only for logins
 
-    return open_login_http(server_url)
+    return open_login_http(server_url, public_only=public_only)
 
 
 def _ends_soon(login: Login, *, early_s: float = _EARLY_S) -> bool:

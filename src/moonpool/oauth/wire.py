@@ -103,9 +103,15 @@ class LoginHttp:
 
 
 @asynccontextmanager
-async def open_login_http(server_url: str) -> AsyncGenerator[LoginHttp]:
-    """An HTTP client for a login to `server_url`."""
-    async with httpx2.AsyncClient(headers={"user-agent": "moonpool"}, timeout=REQUEST_S) as client:
+async def open_login_http(server_url: str, *, public_only: bool = False) -> AsyncGenerator[LoginHttp]:
+    """An HTTP client for a login to `server_url`; `public_only`: that and its issuer are on the public internet."""
+    transport = None
+    if public_only:
+        from moonpool.network.public_http import PublicTransport  # noqa: PLC0415  for organisations' servers only
+
+        transport = PublicTransport(limits=httpx2.Limits(max_connections=8, max_keepalive_connections=2))
+    headers = {"user-agent": "moonpool"}
+    async with httpx2.AsyncClient(headers=headers, timeout=REQUEST_S, transport=transport) as client:
         yield LoginHttp(client, server_url)
 
 

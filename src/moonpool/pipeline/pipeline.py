@@ -41,6 +41,7 @@ from moonpool.pipeline.call_observer import tell
 from moonpool.pipeline.call_records import CANCELLED, CallRecorder
 from moonpool.pipeline.call_result import CallResult, receive_result
 from moonpool.pipeline.call_state import CallState, Refusal, StageTools, denial
+from moonpool.pipeline.execution_grant import UNKNOWN_SERVER
 from moonpool.pipeline.failures import PASSING_CAUSES, upstream_failure
 from moonpool.pipeline.resolving import Resolving
 from moonpool.pipeline.shown_calls import question_about, shown
@@ -247,6 +248,9 @@ class CallPipeline:
             raise Refusal(CallErrorType.EXECUTION_ENDED, problem)
         if (paused := context.manifest().held.get((spec.server_id, spec.tool))) is not None:
             raise Refusal(CallErrorType.TOOL_PAUSED, paused)
+        if context.grant.trust.get(spec.server_id, UNKNOWN_SERVER).digest != call.trust.digest:
+            problem = f"server {spec.server_id!r} is another one by now; the call was meant for the one before"
+            raise Refusal(CallErrorType.UPSTREAM_ERROR, problem)
         for stage in context.stages:
             stage.before_sending(call)
 

@@ -165,6 +165,34 @@ class SecretStore:
         return value
 
 
+class SealedValues:
+    """Seals values of one kind that are stored elsewhere, with the key of a store. Blocking."""
+
+    def __init__(self, folder: Path, environ: Mapping[str, str], kind: str) -> None:
+        self._folder, self._key_path, self._kind = folder, folder / "key", kind
+        self._key_text = environ.get(VARIABLE, "")
+
+    def seal(self, name: str, value: str) -> str:
+        """`value`, sealed under this name. Makes a key where there is none. Raises SecretStoreError."""
+        if self._key_text:
+            return _seal(AESGCM(parse_key(self._key_text, where=VARIABLE)), self._kind, name, value)
+        try:
+            private_folder(self._folder.parent)
+            private_folder(self._folder)
+        except StoreFolderError as error:
+            raise SecretStoreError(str(error)) from None
+        return _seal(AESGCM(load_or_make_key(self._key_path)), self._kind, name, value)
+
+    def open(self, name: str, sealed: str) -> str:
+        """What was sealed under this name. Raises SecretStoreError."""
+        if not self._key_text and not self._key_path.exists():  # never create a new key for what is sealed
+            raise WrongSecretsKeyError(f"the key is missing: set {VARIABLE} or restore {self._key_path}")
+        key = parse_key(self._key_text, where=VARIABLE) if self._key_text else load_or_make_key(self._key_path)
+        if (value := _unseal(AESGCM(key), self._kind, name, sealed)) is None:
+            raise WrongSecretsKeyError(f"the {self._kind} {name!r} was sealed with another key, or was tampered with")
+        return value
+
+
 def _seal(cipher: AESGCM, kind: str, name: str, value: str) -> str:
     nonce = os.urandom(_NONCE_BYTES)
     return base64.b64encode(nonce + cipher.encrypt(nonce, value.encode(), _bound_to(kind, name))).decode()

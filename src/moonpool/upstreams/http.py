@@ -32,6 +32,7 @@ from moonpool.core.phrases import said
 from moonpool.net.bounded_bodies import BodyRefusedError, EventStream, read_body
 from moonpool.net.message_limits import RESULT_BYTES_MAX, exceeded_json
 from moonpool.net.throttle import pieces, unasked
+from moonpool.network.public_http import PublicTransport
 from moonpool.oauth.addresses import origin
 from moonpool.oauth.challenge import bearer_challenge
 from moonpool.oauth.credentials import RENEWAL_COUNT_MAX
@@ -242,12 +243,14 @@ def contained_client(
     config: ServerConfig, credentials: Credentials | None, stream: NotificationStream | None = None
 ) -> ContainedClient:
     """No read timeout: every request has its caller's own time limit, and listen streams are silent for hours."""
+    limits = httpx2.Limits(max_connections=None, max_keepalive_connections=config.concurrency_max + 4)
     return ContainedClient(
         credentials=credentials if config.may_log_in else None,
         stream=stream,
         headers={"user-agent": "moonpool", **config.headers},
         timeout=httpx2.Timeout(CONNECT_S, read=None),
-        limits=httpx2.Limits(max_connections=None, max_keepalive_connections=config.concurrency_max + 4),
+        limits=limits,
+        transport=PublicTransport(limits=limits) if config.public_only else None,
     )
 
 

@@ -78,7 +78,7 @@ async def open_service_of(
     listener = listener or ServiceListener("127.0.0.1", 0)
     origin = f"http://{listener.netloc}"
     names, readiness, state = Names.of(listener.host, listener.port), Readiness(), folder / "state"
-    async with open_service_data(settings, state) as data:
+    async with open_service_data(settings, state, {}) as data:
         await data.organisations.ensure("acme")
     async with open_admission(settings, state, names, origin) as admitted, shared_backend(settings, DATA) as backend:
         application = Application(names, admitted.admission, readiness)

@@ -140,7 +140,7 @@ async def test_a_token_goes_nowhere_and_the_record_names_its_user(
 
 @pytest.mark.req("E-005", "X-18")
 async def test_keys_and_tokens_are_taken_side_by_side(served: Served, issuer: FakeIssuer) -> None:
-    async with open_service_data(served.service.engine.settings, served.state) as data:
+    async with open_service_data(served.service.engine.settings, served.state, {}) as data:
         key = await data.keys.create(KeySpec(organisation_id="acme"))
     for credential in (key.text, issuer.token(aud=served.resource)):
         async with served.client(credential) as client:
@@ -179,7 +179,7 @@ async def test_a_login_of_ours_serves_only_clients_whose_user_agreed(
             seen, user, token = dict[str, Any](), f"user:{issuer.url}#alice", ""
             for consented in (False, True):
                 if consented:  # by another process
-                    async with open_service_data(served.service.engine.settings, served.state) as data:
+                    async with open_service_data(served.service.engine.settings, served.state, {}) as data:
                         await data.consents.give(
                             "acme", user, "app", "paths", resolved_key(server), given_by="terminal:alice"
                         )

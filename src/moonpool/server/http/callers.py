@@ -51,6 +51,8 @@ class HttpCaller:
     is_person: bool = False
     """A login of a user, or the host's terminal: it may answer questions that only a person may answer."""
     client_id: str | None = None  # of the OAuth client
+    gives_consents: bool = False
+    """A login of a user by a client that the operator trusts with consents of its users to other clients."""
 
     def require(self, scope: Scope) -> None:
         """Raises ScopeError without it."""

@@ -133,3 +133,20 @@ PLAN: Final = Table(
     Column("principal", String(200), nullable=False),
     Index("plan_by_state", "organisation_id", "state"),
 )
+
+ORGANISATION_SERVER: Final = Table(
+    "organisation_server",
+    METADATA,
+    Column("organisation_id", String(63), ForeignKey("organisation.id"), primary_key=True),
+    Column("change_id", String(64), primary_key=True),
+    Column("server_id", String(255), nullable=False),
+    Column("url", String(2048), nullable=False),
+    Column("expose", String(10), nullable=False),
+    Column("header_names", String(4000), nullable=False),
+    Column("headers", String(200_000), nullable=False),  # sealed
+    Column("added_by", String(255), nullable=False),
+    Column("added_at", Double, nullable=False),
+    Column("recorded_at", Double),  # that it was added stands in the journal
+    Column("removed_by", String(255)),
+    Column("removed_at", Double),  # the row goes when that stands in the journal, too
+)

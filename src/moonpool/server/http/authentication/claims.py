@@ -50,14 +50,16 @@ def caller_of(claims: JsonObject, entry: IssuerEntry, resource: Resource) -> Htt
     principal = f"client:{entry.name}#{client}" if machine else f"user:{entry.name}#{subject}"
     if len(principal) > PRINCIPAL_CHARS_MAX:
         raise TokenRefusedError(f"the name of its user or client is too long ({len(principal)} characters)")
+    is_person = not machine and client is not None and "act" not in claims and _is_proven(claims, entry.person)
     return HttpCaller(
         organisation=_one(claims, entry.organisation, "organisation"),
         principal=principal,
         scopes=frozenset(scope for name, scope in entry.scopes.named() if name in granted),
         profile=_profile(claims, entry, limited_to),
         roles=() if entry.roles is None else _roles(claims, entry.roles),
-        is_person=not machine and client is not None and "act" not in claims and _is_proven(claims, entry.person),
+        is_person=is_person,
         client_id=client,
+        gives_consents=is_person and client in entry.consent_clients,
     )
 
 

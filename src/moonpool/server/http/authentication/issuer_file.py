@@ -103,6 +103,8 @@ class IssuerEntry(_Entry, frozen=True):
     scopes: ScopesEntry = ScopesEntry()
     audiences: tuple[str, ...] = ()
     person: PersonEntry = PersonEntry()
+    consent_clients: tuple[str, ...] = ()
+    """Clients by which users may agree, at /v1/consents, that other clients use logins of Moonpool's."""
 
     def __post_init__(self) -> None:
         try:

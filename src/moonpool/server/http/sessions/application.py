@@ -16,6 +16,7 @@ from moonpool.server.http.sessions.errors import ProfileForbidsError, UnknownPat
 from moonpool.server.http.sessions.file_routes import FileRoutes
 from moonpool.server.http.sessions.openapi import document
 from moonpool.server.http.sessions.operations import NoQuery
+from moonpool.server.http.sessions.organisation_routes import OrganisationRoutes
 from moonpool.server.http.sessions.routes import SessionRoutes
 
 if TYPE_CHECKING:
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from moonpool.server.http.callers import HttpCaller
     from moonpool.server.http.sessions.operations import Operation
+    from moonpool.server.http.sessions.organisation_routes import Affairs
     from moonpool.server.http.sessions.registry import SessionRegistry
 
     CallerOf = Callable[[Request], HttpCaller]
@@ -33,23 +35,25 @@ _PROFILES: Final = frozenset({None, "code"})
 """SECURITY: a credential that is good for one profile of MCP only runs code here if it may there."""
 
 
-def sessions_application(registry: SessionRegistry, caller_of: CallerOf) -> Starlette:
+def sessions_application(registry: SessionRegistry, caller_of: CallerOf, affairs: Affairs | None = None) -> Starlette:
     """To be mounted at `/v1`, behind whatever authenticates: `caller_of` gives the caller of a request.
 
     SECURITY: it trusts `caller_of` for all but `/openapi.json`, which is public (`openapi_route`, where what stands
     before this lets nobody pass without a credential).
     """
     routes = [
-        Route(one.path, _endpoint(one, caller_of), methods=[one.method], name=one.name) for one in _offered(registry)
+        Route(one.path, _endpoint(one, caller_of), methods=[one.method], name=one.name)
+        for one in _offered(registry, affairs)
     ]
     return Starlette(
-        routes=[*routes, openapi_route(registry, "/openapi.json")], exception_handlers={HTTPException: _refused}
+        routes=[*routes, openapi_route(registry, affairs, "/openapi.json")],
+        exception_handlers={HTTPException: _refused},
     )
 
 
-def openapi_route(registry: SessionRegistry, path: str = "/v1/openapi.json") -> Route:
+def openapi_route(registry: SessionRegistry, affairs: Affairs | None = None, path: str = "/v1/openapi.json") -> Route:
     """What describes the others, for everybody."""
-    described = document(_offered(registry))
+    described = document(_offered(registry, affairs))
 
     async def openapi(request: Request) -> Response:
         del request
@@ -58,8 +62,10 @@ def openapi_route(registry: SessionRegistry, path: str = "/v1/openapi.json") -> 
     return Route(path, openapi, methods=["GET"])
 
 
-def _offered(registry: SessionRegistry) -> tuple[Operation, ...]:
-    return (*SessionRoutes(registry).operations(), *FileRoutes(registry).operations())
+def _offered(registry: SessionRegistry, affairs: Affairs | None) -> tuple[Operation, ...]:
+    """Without `affairs` organisations manage nothing here."""
+    own = () if affairs is None else OrganisationRoutes(affairs).operations()
+    return (*SessionRoutes(registry).operations(), *FileRoutes(registry).operations(), *own)
 
 
 def _endpoint(operation: Operation, caller_of: CallerOf) -> Callable[[Request], Awaitable[Response]]:

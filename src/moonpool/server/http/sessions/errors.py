@@ -115,6 +115,7 @@ class ServiceFailedError(MoonpoolError):
 
 _STATUS: Final[dict[str, int]] = {
     "authentication_failed": 401,
+    "consent_forbidden": 403,
     "profile_forbids": 403,
     "scope_missing": 403,
     "self_approval": 403,

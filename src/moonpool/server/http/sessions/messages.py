@@ -153,6 +153,24 @@ class AnswerQuestion(_Request, frozen=True):
     by: Annotated[str, Meta(max_length=100)] = ""
 
 
+class AddServer(_Request, frozen=True):
+    """A server for all of an organisation. Calls of its tools are decided by the operator's policy."""
+
+    name: Annotated[str, Meta(min_length=1, max_length=100)]
+    url: Annotated[str, Meta(min_length=1, max_length=2048, description="https, of the public internet")]
+    headers: Annotated[
+        dict[Annotated[str, Meta(max_length=100)], Annotated[str, Meta(max_length=8192)]], Meta(max_length=16)
+    ] = {}
+    expose: Literal["code", "direct", "both"] = "code"
+
+
+class ConsentTo(_Request, frozen=True):
+    """That this client uses this server's login."""
+
+    client: Annotated[str, Meta(min_length=1, max_length=255)]
+    server: Annotated[str, Meta(min_length=1, max_length=255)]
+
+
 # --- answers
 
 
@@ -294,6 +312,34 @@ class Definition(_Answer, frozen=True):
     """A string for `stub` and `typescript`, an object for `json`."""
 
     definition: str | dict[str, Any]
+
+
+class OwnServerBody(_Answer, frozen=True):
+    """A server that an organisation added. Values of its headers are shown nowhere."""
+
+    name: str
+    url: str
+    headers: tuple[str, ...]
+    expose: str
+    added_by: str
+    added_at: str
+    is_listed: bool
+
+
+class OwnServerList(_Answer, frozen=True):
+    servers: tuple[OwnServerBody, ...]
+
+
+class ConsentBody(_Answer, frozen=True):
+    """That a client may use a server's login when it calls for you."""
+
+    client: str
+    server: str
+    given_at: str
+
+
+class ConsentList(_Answer, frozen=True):
+    consents: tuple[ConsentBody, ...]
 
 
 class ApprovalBody(_Answer, frozen=True):

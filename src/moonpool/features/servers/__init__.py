@@ -1,0 +1,1 @@
+"""Servers that organisations of a service add for themselves, by URL."""

@@ -1,0 +1,112 @@
+"""HTTPS to the public internet only: for servers that an organisation names, which must not reach the host's networks.
+
+SECURITY: an organisation is not the operator. The address is checked as it is written, and a name is resolved here and
+only here, and the connection is made to the address that was checked (`destinations`): a private address does not even
+see a connection, and a name that answers otherwise the next time is checked again. No proxy is used, which would
+connect by itself.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import httpcore2
+import httpx2
+
+from moonpool.core.errors import InputError
+from moonpool.network.connections import RefusedError
+from moonpool.network.destinations import Destinations, is_public
+
+if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Iterable
+
+URL_CHARS_MAX: Final = 2048
+_LOCAL: Final = ("localhost", "local", "internal", "home.arpa", "intranet", "lan")
+"""Names that are no one's on the internet."""
+
+
+def check_public_url(url: str) -> None:
+    """Raise InputError unless it is an https address that may be one of the public internet. No name is resolved."""
+    try:
+        parts = httpx2.URL(url)
+        usable = parts.scheme == "https" and bool(parts.host) and not parts.fragment and not parts.userinfo
+    except (httpx2.InvalidURL, ValueError):
+        raise InputError("the URL is not an address; write https://mcp.example.com/mcp") from None
+    if len(url) > URL_CHARS_MAX or not url.isascii() or not url.isprintable() or " " in url:
+        raise InputError(f"the URL must be up to {URL_CHARS_MAX:,} visible ASCII characters without spaces")
+    if not usable:
+        raise InputError("the URL must be https://, with a host, and without a user name or a fragment; use headers")
+    if parts.query:
+        raise InputError("the URL must have no query, which would be shown; send what is secret in a header")
+    host = parts.raw_host.decode("ascii").strip("[]").rstrip(".").lower()
+    if not _may_be_public(host):
+        raise InputError(f"{host[:80]} is not on the public internet; servers in other networks are the operator's")
+
+
+def _may_be_public(host: str) -> bool:
+    """SECURITY: whatever ends like a number is an address to who connects (`127.1`, `0x7f.1`, `2130706433`)."""
+    last = host.rpartition(".")[2]
+    if ":" in host or last[:1].isdigit() or not last:
+        try:
+            return is_public(str(ipaddress.ip_address(host)))
+        except ValueError:
+            return False
+    return "." in host and not any(host == name or host.endswith(f".{name}") for name in _LOCAL)
+
+
+class PublicBackend(httpcore2.AsyncNetworkBackend):
+    """Connections of an HTTP client, to addresses that were checked."""
+
+    def __init__(self, destinations: Destinations) -> None:
+        self._destinations = destinations
+        self._backend = cast("httpcore2.AsyncNetworkBackend", httpcore2.AnyIOBackend())
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore2.AsyncNetworkStream:
+        try:
+            addresses = await self._destinations.addresses(host, port)
+        except RefusedError as error:
+            raise httpcore2.ConnectError(str(error)) from None
+        for address in addresses[:-1]:
+            try:
+                return await self._dial(address, port, timeout, local_address, socket_options)
+            except (httpcore2.ConnectError, httpcore2.ConnectTimeout):
+                continue
+        return await self._dial(addresses[-1], port, timeout, local_address, socket_options)
+
+    async def _dial(self, address: str, port: int, *rest: Any) -> httpcore2.AsyncNetworkStream:
+        timeout, local_address, socket_options = rest
+        return await self._backend.connect_tcp(
+            address, port, timeout=timeout, local_address=local_address, socket_options=socket_options
+        )
+
+    async def sleep(self, seconds: float) -> None:
+        await self._backend.sleep(seconds)
+
+
+class PublicTransport(httpx2.AsyncHTTPTransport):
+    """The transport of an `AsyncClient` that reaches nothing but the public internet."""
+
+    def __init__(self, *, limits: httpx2.Limits, destinations: Destinations | None = None) -> None:
+        super().__init__(limits=limits)
+        context: ssl.SSLContext = httpx2.create_ssl_context()
+        self._pool = httpcore2.AsyncConnectionPool(
+            ssl_context=context,
+            max_connections=limits.max_connections,
+            max_keepalive_connections=limits.max_keepalive_connections,
+            keepalive_expiry=limits.keepalive_expiry,
+            network_backend=PublicBackend(destinations or Destinations()),
+        )
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        if request.url.scheme != "https":
+            raise httpx2.UnsupportedProtocol("only https is used here", request=request)
+        return await super().handle_async_request(request)
