@@ -129,3 +129,26 @@ def test_tables_are_made_once(tmp_path: Path) -> None:
     first, second = (moonpool(tmp_path, "db", "upgrade", "--data-dir", tmp_path / "data").stderr for _ in range(2))
     assert "was brought from version none to" in first
     assert "is up to date" in second
+
+
+def test_an_organisation_has_servers_of_its_own(tmp_path: Path) -> None:
+    data, own = ("--data-dir", tmp_path / "data"), ("orgs", "servers")
+    config = tmp_path / "moonpool.json"
+    config.write_text('{"mcpServers": {"paths": {"command": "/bin/true"}}}', encoding="utf-8")
+    assert moonpool(tmp_path, "orgs", "create", "acme", *data).exit_code == 0
+    spec = ("acme", "crm", "https://mcp.example.com/mcp", "--header", "Authorization", "--config", config)
+    added = moonpool(tmp_path, *own, "add", *spec, *data, stdin=b"Bearer secret-of-acme\n")
+    assert added.exit_code == 0, added.stderr
+    assert moonpool(tmp_path, *own, "add", *spec, *data, stdin=b"x\n").sentence.endswith("[input_invalid]")
+    for name, url in (("paths", "https://mcp.example.com/"), ("other", "https://127.1/")):
+        refused = moonpool(tmp_path, *own, "add", "acme", name, url, "--config", config, *data)
+        assert refused.sentence.endswith("[input_invalid]")
+    (listed,) = moonpool(tmp_path, *own, "list", "--json", *data).stdout.splitlines()
+    told = json.loads(listed)
+    assert (told["org"], told["name"], told["headers"]) == ("acme", "crm", ["Authorization"])
+    everything = b"".join(path.read_bytes() for path in (tmp_path / "data").rglob("*") if path.is_file())
+    assert b"secret-of-acme" not in everything + listed
+    assert moonpool(tmp_path, *own, "remove", "acme", "crm", *data).exit_code == 0
+    assert moonpool(tmp_path, *own, "list", "--json", *data).stdout == b""
+    missing = moonpool(tmp_path, "login", "crm", "--org", "acme", "--config", config, *data)
+    assert "no server is called 'crm'" in missing.sentence

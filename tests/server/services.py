@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from moonpool.bootstrap.service import Service
     from moonpool.configuration.servers import McpConfig
+    from moonpool.features.consents.service import UserConsents
+    from moonpool.features.servers.service import OwnServers
     from moonpool.server.http.serving import HttpServer
 
 JSON_TYPE = {"content-type": "application/json"}
@@ -80,6 +82,8 @@ async def serving(
     config: McpConfig | None = None,
     state: Path | None = None,
     profile: str | None = None,
+    own_servers: OwnServers | None = None,
+    consents: UserConsents | None = None,
     **settings: Any,
 ) -> AsyncGenerator[OpenService]:
     """A service for these callers, by credential; None: for everybody."""
@@ -99,6 +103,8 @@ async def serving(
             state=state,
             backend=backend,
             profiles=served_profiles(),
+            own_servers=own_servers,
+            consents=consents,
             is_open=callers is None,
         ) as service,
     ):

@@ -102,6 +102,10 @@ def _all_remarks(snapshot: ToolSnapshot) -> Generator[str]:
     for server_id, name in sorted(snapshot.manifest.held):
         paused = one_line(f"{server_id}.{name} is paused, because its server changed it", LINE_CHARS_MAX)
         yield f"{paused}; see `moonpool tools drift`"
+    of_code = {server.server_id for server in snapshot.manifest.servers}
+    for server in snapshot.direct.servers:
+        if server.server_id not in of_code:
+            yield f"server {server.server_id!r} is not for code: its {len(server.tools)} tools are for clients (expose)"
     for server in snapshot.manifest.servers:
         for warning in server.warnings:
             yield f"server {server.server_id!r}: {warning}"

@@ -32,6 +32,7 @@ def check_public_url(url: str) -> None:
     try:
         parts = httpx2.URL(url)
         usable = parts.scheme == "https" and bool(parts.host) and not parts.fragment and not parts.userinfo
+        usable = usable and parts.port != 0
     except (httpx2.InvalidURL, ValueError):
         raise InputError("the URL is not an address; write https://mcp.example.com/mcp") from None
     if len(url) > URL_CHARS_MAX or not url.isascii() or not url.isprintable() or " " in url:

@@ -163,7 +163,7 @@ def question(request: ApprovalRequest, width: int, *, whole: bool = False) -> st
     line = f" in line {request.code_line}" if request.code_line else ""
     arguments = request.whole if whole else request.arguments
     told = [
-        f"The code wants to call {server}.{tool}{line}",
+        f"The {'client' if request.by_client else 'code'} wants to call {server}.{tool}{line}",
         *([visible(request.place, _REASON_CHARS_MAX)] if request.place else []),
         f"because of policy: {visible(request.reason, _REASON_CHARS_MAX)}",
         f"with {visible(in_one_line(arguments), WHOLE_CHARS_MAX if whole else ARGUMENTS_CHARS_MAX)}",

@@ -32,6 +32,7 @@ ISSUER_FILE = """
 [[issuer]]
 url = "{url}"
 organisation = {{ claim = "org" }}
+consent_clients = ["consents-app"]
 """
 INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",
@@ -92,6 +93,7 @@ async def open_service_of(
                 backend=backend,
                 state=state,
                 consents=admitted.consents,
+                own_servers=admitted.servers,
             ) as service,
         ):
             application.open(service.routes, admitted.public)

@@ -195,6 +195,35 @@ async def test_a_login_of_ours_serves_only_clients_whose_user_agreed(
     assert not any(token in said for _, _, said in upstream.seen)
 
 
+@pytest.mark.req("F-001")
+async def test_a_user_agrees_with_a_client_that_the_operator_named_for_it(issuer: FakeIssuer, tmp_path: Path) -> None:
+    entry = {"url": "http://127.0.0.1:9/mcp", "moonpool": {"allow": ["*"]}}
+    wanted = {"client": "app", "server": "paths"}
+    async with open_service_of(issuer.url, tmp_path, entry=entry) as served:
+        for refused in ({}, {"client_id": "consents-app", "auth_time": None}, {"client_id": "app-2"}):
+            async with served.client(issuer.token(aud=served.resource, **refused)) as http:
+                for method, path in (("GET", ""), ("POST", ""), ("POST", "/withdraw")):
+                    answer = await http.request(
+                        method, f"/v1/consents{path}", json=wanted if method == "POST" else None
+                    )
+                    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "consent_forbidden")
+        async with served.client(issuer.token(aud=served.resource, client_id="consents-app")) as http:
+            assert (await http.post("/v1/consents", json={**wanted, "server": "other"})).status_code == 400
+            assert (await http.post("/v1/consents", json=wanted)).status_code == 201
+            given = (await http.get("/v1/consents")).json()["consents"]
+            assert [(one["client"], one["server"]) for one in given] == [("app", "paths")]
+        async with served.client(issuer.token(aud=served.resource, client_id="consents-app", sub="bob")) as http:
+            assert (await http.get("/v1/consents")).json() == {"consents": []}
+            assert (await http.post("/v1/consents/withdraw", json=wanted)).status_code == 204  # of bob's, who has none
+        async with open_service_data(served.service.engine.settings, served.state, {}) as data:
+            (consent,) = await data.consents.all("acme")
+        user = f"user:{issuer.url}#alice"
+        assert (consent.principal, consent.given_by, consent.withdrawn_at) == (user, f"{user} by consents-app", None)
+        async with served.client(issuer.token(aud=served.resource, client_id="consents-app")) as http:
+            assert (await http.post("/v1/consents/withdraw", json=wanted)).status_code == 204
+            assert (await http.get("/v1/consents")).json() == {"consents": []}
+
+
 ABSENT = ["/authorize", "/token", "/register", "/introspect", "/revoke", "/oauth/callback", "/callback", "/login"]
 
 

@@ -103,6 +103,7 @@ class ApprovalRequest:
     server_address: str = ""  # its command or address, without secrets
     config_file: str = ""  # where that stands
     code_line: int = 0  # that makes the call, as the sandbox says; 0: it does not
+    by_client: bool = False  # a client makes the call itself, without code
 
     @property
     def is_plan(self) -> bool:

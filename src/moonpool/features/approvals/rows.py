@@ -38,7 +38,7 @@ EXPIRY_SLACK_S: Final = 1.0  # who waits gives up at the expiry; clocks and thre
 OPEN: Final = (QueueState.WAITING, QueueState.APPROVED, QueueState.DENIED)
 """States of a request whose asker may still be there."""
 
-_OF_THE_ASKER: Final = {"remedy", "of_the_moment", "plan_effect", "expires_s"}
+_OF_THE_ASKER: Final = {"remedy", "of_the_moment", "plan_effect", "expires_s", "by_client"}
 """What of a request whoever answers it elsewhere does not need."""
 _ASKED: Final = tuple(field.name for field in fields(ApprovalRequest) if field.name not in _OF_THE_ASKER)
 _KEPT: Final = tuple(field.name for field in fields(QueuedRequest) if field.name != "request")

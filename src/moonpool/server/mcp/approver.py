@@ -112,7 +112,7 @@ def _question_text(request: ApprovalRequest) -> str:
     line = f" in line {request.code_line}" if request.code_line else ""
     place = f"Server: {on_one_line(request.place)}.\n" if request.place else ""
     return (
-        f"Code wants to call {name}{line}.\n{place}"
+        f"{'The client' if request.by_client else 'Code'} wants to call {name}{line}.\n{place}"
         f"Arguments: {clip(request.arguments, ARGUMENTS_CHARS_MAX)}\n"
         f"Asked because {on_one_line(request.reason)}.{more}\n"
         f"To allow it without a question: {on_one_line(request.operators_remedy)}"
