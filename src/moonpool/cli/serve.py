@@ -6,6 +6,7 @@ import asyncio
 import ipaddress
 import os
 import signal
+import stat
 from contextlib import AsyncExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -150,12 +151,20 @@ async def _serve(
 
 
 def _state_folder(settings: Settings, data_dir: Path | None) -> Path:
-    """The folder of what organisations own; made if need be. Raises ConfigError."""
+    """The folder of what organisations own; made if need be. Raises ConfigError.
+
+    SECURITY: who can rename in it could give one organisation the folder of another.
+    """
     folder = (data_dir or data_folder(settings)).absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        found = folder.stat()
     except OSError as error:
         raise ConfigError(f"--data-dir {folder} cannot be used: {error.strerror}") from None
+    if found.st_uid not in {0, os.geteuid()}:
+        raise ConfigError(f"the data folder {folder} belongs to uid {found.st_uid}; name one of this user's")
+    if found.st_mode & stat.S_IWOTH:
+        raise ConfigError(f"everybody can write to the data folder {folder}; `chmod o-w` it, or name another one")
     return folder
 
 
