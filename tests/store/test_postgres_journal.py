@@ -18,9 +18,9 @@ from anyio.to_thread import run_sync
 
 from moonpool.core.audit import JournalError, JournalLostError, JournalUncertainError
 from moonpool.core.audit_records import ApprovalGrantRecord
-from moonpool.store.postgres_chain import create_schema
 from moonpool.store.postgres_connections import open_connections
 from moonpool.store.postgres_journal import open_postgres_journal
+from moonpool.store.postgres_schema import create_schema
 from postgres import new_server
 from store.audit_records import intent, outcome, start
 from store.cutting_proxy import cutting
