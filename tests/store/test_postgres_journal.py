@@ -375,6 +375,7 @@ async def test_a_user_who_may_not_create_tables_finds_them(url: str) -> None:
         f"GRANT USAGE ON SCHEMA public TO writer_{role}",
         f"GRANT SELECT, INSERT ON audit_record TO writer_{role}",
         f"GRANT SELECT, INSERT, UPDATE ON audit_head TO writer_{role}",
+        f"GRANT SELECT, UPDATE ON replica TO writer_{role}",
     )
     other = url.replace("moonpool@", f"writer_{role}@")
     try:
