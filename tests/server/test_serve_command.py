@@ -80,6 +80,7 @@ class Serving:
                 stream.close()
 
 
+@pytest.mark.claim("C-WEB-2")
 @pytest.mark.req("B-078", "E-056")
 @pytest.mark.parametrize(
     ("options", "code", "said"),
@@ -180,6 +181,7 @@ def _inspect(url: str, transport: str, method: str, *more: str) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.claim("C-TEN-1")
 @pytest.mark.anyio
 @pytest.mark.req("F-005", "F-007", "F-009")
 @pytest.mark.skipif(os.geteuid() != 0, reason="without root there is one uid, which serves one organisation")
