@@ -22,6 +22,7 @@ from moonpool.cli.printer import remark
 from moonpool.core.errors import ConfigError, Fault, MoonpoolError
 from moonpool.core.phrases import on_one_line
 from moonpool.environments.progress import stderr_progress
+from moonpool.ipybox.mcp_server.hosted import served_profiles
 from moonpool.server.http.application import Application
 from moonpool.server.http.health import Readiness
 from moonpool.server.http.request_limits import Names
@@ -102,7 +103,7 @@ def _everyone(address: str, profile: str | None) -> Admission:
             f"--no-auth would let everybody who reaches {address} run code; leave --host out, or leave --no-auth out "
             "and use keys"
         )
-    return everybody(profile)
+    return everybody(profile, served_profiles())
 
 
 async def _serve(
@@ -146,6 +147,7 @@ async def _serve(
                 config=config,
                 report=_report,
                 state=state,
+                profiles=served_profiles(),
                 progress=progress,
                 is_open=everyone is not None,
                 consents=admitted.consents,
