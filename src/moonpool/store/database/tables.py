@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Column, Double, ForeignKey, Index, LargeBinary, MetaData, String, Table
+from sqlalchemy import BigInteger, Column, Double, ForeignKey, Index, Integer, LargeBinary, MetaData, String, Table
 
 METADATA: Final = MetaData()
 
@@ -18,6 +18,9 @@ ORGANISATION: Final = Table(
     Column("name", String(200), nullable=False),
     Column("created_at", Double, nullable=False),
     Column("disabled_at", Double),
+    Column("rate_limit", String(32)),
+    Column("concurrency_max", Integer),
+    Column("quota", String(32)),
 )
 
 API_KEY: Final = Table(
@@ -34,6 +37,9 @@ API_KEY: Final = Table(
     Column("expires_at", Double),
     Column("revoked_at", Double),
     Column("last_used_at", Double),
+    Column("rate_limit", String(32)),
+    Column("concurrency_max", Integer),
+    Column("quota", String(32)),
     Index("api_key_by_organisation", "organisation_id"),
 )
 
@@ -48,4 +54,13 @@ CONSENT: Final = Table(
     Column("given_by", String(255), nullable=False),
     Column("given_at", Double, nullable=False),
     Column("withdrawn_at", Double),
+)
+
+QUOTA_USE: Final = Table(
+    "quota_use",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("principal", String(200), primary_key=True),  # empty: all of the organisation's
+    Column("period_start", Double, nullable=False),
+    Column("used", BigInteger, nullable=False),
 )
