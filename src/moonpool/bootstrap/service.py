@@ -24,12 +24,14 @@ from moonpool.core.errors import MoonpoolError
 from moonpool.core.version import VERSION
 from moonpool.features.approvals.events import EventApprover
 from moonpool.features.approvals.files import open_queue
+from moonpool.features.caller_limits.service import CallerLimiter
+from moonpool.features.caller_limits.table import QuotasInMemory
 from moonpool.sandboxes.identity import serves_several_tenants
 from moonpool.sandboxes.shielding import finish
 from moonpool.server.http.admission import Everybody, caller_in
 from moonpool.server.http.application import admins_only, asgi_route, mounted
 from moonpool.server.http.callers import SCOPES, HttpCaller
-from moonpool.server.http.exposition import Exposed, PoolGauges
+from moonpool.server.http.exposition import Exposed, LimitFigures, PoolGauges
 from moonpool.server.http.figures import Metrics
 from moonpool.server.http.mcp_endpoint import McpEndpoints
 from moonpool.server.http.metrics import PATH, MetricsApp
@@ -43,7 +45,7 @@ from moonpool.store.journals import journal_reader
 from moonpool.store.paths import DEFAULT_TENANT, tenant_dir
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
     from starlette.routing import BaseRoute
@@ -54,6 +56,8 @@ if TYPE_CHECKING:
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.audit import JournalReader
     from moonpool.environments.base import ProgressSink
+    from moonpool.features.caller_limits.model import CallerLimits
+    from moonpool.features.caller_limits.table import QuotaStore
     from moonpool.features.consents.model import Consents
     from moonpool.features.usage.measures import Measures
     from moonpool.sandboxes.base import SandboxBackend
@@ -111,6 +115,14 @@ class Organisations:
                 del self._opening[organisation]
             raise ServiceBusyError("this organisation cannot be served now; the service's log says why") from None
 
+    def background_count(self, organisation: str, principal: str) -> int:
+        """Executions of a principal, or of all (empty), that go on while no request waits for them."""
+        opening = self._opening.get(organisation)
+        if opening is None or not opening.done() or opening.cancelled() or opening.exception() is not None:
+            return 0
+        executions = opening.result().tenant.executions
+        return (executions.of(principal) if principal else executions).detached_count
+
     async def close(self) -> None:
         """Close all of them."""
         for opening in self._opening.values():
@@ -160,6 +172,7 @@ class Service:
     servers: PrincipalServers
     routes: Sequence[BaseRoute]
     public: Sequence[BaseRoute]  # of these, for everybody
+    limiter: CallerLimiter
 
     @property
     def is_busy(self) -> bool:
@@ -196,12 +209,15 @@ async def open_service(  # noqa: PLR0913  what a service is made of
     is_open: bool = False,
     consents: Consents | None = None,
     on_lost: Callable[[str], None] = _log.error,
+    quotas: QuotaStore | None = None,
+    limits_of: Callable[[str], Awaitable[CallerLimits]] | None = None,
 ) -> AsyncGenerator[Service]:
     """Open it and prove that code can be isolated. Raises the errors of `open_engine`, ConfigError, SandboxStartError.
 
     `state` is the folder of what organisations own. `is_open`: without authentication, for one organisation and its
-    figures for everybody. Without `consents` no OAuth client uses a login to a server. `on_lost` is told when other
-    replicas have taken this one for dead: nothing is recorded any more, so it should end.
+    figures for everybody. Without `consents` no OAuth client uses a login to a server, without `quotas` these are
+    counted in memory. `limits_of` finds an organisation's own limits. `on_lost` is told when other replicas have
+    taken this one for dead: nothing is recorded any more, so it should end.
     """
     state = state or data_folder(settings, environ)
     await asyncio.to_thread(policy_in_force, settings, config)  # first: nothing may start without a policy
@@ -218,11 +234,18 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         stack.push_async_callback(lambda: finish(organisations.close()))
         servers = PrincipalServers(_Tools(organisations))
         stack.push_async_callback(lambda: finish(servers.close()))
-        sessions = await stack.enter_async_context(_sessions(organisations, settings))
+        limiter = CallerLimiter(
+            quotas or QuotasInMemory(),
+            caller=settings.caller_limits,
+            organisation=settings.organisation_limits,
+            limits_of=limits_of,
+            background=organisations.background_count,
+        )
+        sessions = await stack.enter_async_context(_sessions(organisations, settings, limiter))
         if is_open:
             await organisations.get(DEFAULT_TENANT)
-        endpoints = McpEndpoints(servers, profiles, body_bytes_max=settings.request_bytes_max)
-        figures = MetricsApp(_metrics(engine, journal_reader(settings, state)), hosts=None)
+        endpoints = McpEndpoints(servers, profiles, limiter, body_bytes_max=settings.request_bytes_max)
+        figures = MetricsApp(_metrics(engine, limiter, journal_reader(settings, state)), hosts=None)
         routes = (
             asgi_route("/mcp", endpoints.mcp),
             asgi_route("/mcp/{profile}", endpoints.mcp),
@@ -237,11 +260,14 @@ async def open_service(  # noqa: PLR0913  what a service is made of
             servers=servers,
             routes=routes,
             public=(openapi_route(sessions),),
+            limiter=limiter,
         )
 
 
 @asynccontextmanager
-async def _sessions(organisations: Organisations, settings: Settings) -> AsyncGenerator[SessionRegistry]:
+async def _sessions(
+    organisations: Organisations, settings: Settings, limiter: CallerLimiter
+) -> AsyncGenerator[SessionRegistry]:
     """Sessions over HTTP. On exit they are closed, and with them their streams; the tenants stay open."""
 
     async def opened(organisation: str) -> tuple[Tenant, EventApprover]:
@@ -250,7 +276,7 @@ async def _sessions(organisations: Organisations, settings: Settings) -> AsyncGe
 
     tenants = TenantsOfSessions(opened)
     try:
-        async with open_sessions(tenants, SessionBounds(idle_s=settings.session_idle_s)) as registry:
+        async with open_sessions(tenants, SessionBounds(idle_s=settings.session_idle_s), limiter=limiter) as registry:
             yield registry
     finally:
         await finish(tenants.close())
@@ -268,7 +294,7 @@ def everybody(profile: str | None, profiles: Profiles = PROFILES) -> Admission:
     )
 
 
-def _metrics(engine: Engine, journal: JournalReader) -> Metrics:
+def _metrics(engine: Engine, limiter: CallerLimiter, journal: JournalReader) -> Metrics:
     """Live figures of the process, and those on record of the default tenant."""
 
     def expose(recorded: Measures) -> Exposed:
@@ -276,6 +302,7 @@ def _metrics(engine: Engine, journal: JournalReader) -> Metrics:
         gauges = PoolGauges(
             alive=pool.alive, ready=pool.ready, opening=pool.opening, waiting=pool.waiting, refused=pool.refused
         )
-        return Exposed(version=VERSION, recorded=recorded, pool=gauges)
+        limits = LimitFigures(open=limiter.held, refused=dict(limiter.refused))
+        return Exposed(version=VERSION, recorded=recorded, pool=gauges, limits=limits)
 
     return Metrics(journal, expose)

@@ -152,9 +152,11 @@ async def _serve(
                 is_open=everyone is not None,
                 consents=admitted.consents,
                 on_lost=lost,
+                quotas=admitted.quotas,
+                limits_of=admitted.limits_of,
             )
             async with service_open as service:
-                application.open(service.routes, (*admitted.public, *service.public))
+                application.open(service.routes, (*admitted.public, *service.public), limiter=service.limiter)
                 readiness.phase = "ready"
                 if admitted.has_no_keys:
                     _report("there are no keys yet; `moonpool keys create --org ORG` makes one")

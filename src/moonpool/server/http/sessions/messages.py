@@ -165,6 +165,8 @@ class ErrorBody(_Answer, frozen=True):
     message: str
     fault: Literal["caller", "guest", "upstream", "host"]
     retryable: bool = False
+    data: dict[str, Any] | None = None
+    """More of it for programs: of `limit_exceeded` which `bound`, `of` whom, its `limit`, and `retry_after_s`."""
 
 
 class ErrorAnswer(_Answer, frozen=True):

@@ -13,6 +13,9 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.features.approvals.model import Answerer, ApprovalAnswerError
 from moonpool.features.approvals.service import grant_terms
+from moonpool.features.caller_limits.model import NO_LIMITS
+from moonpool.features.caller_limits.service import CallerLimiter
+from moonpool.features.caller_limits.table import QuotasInMemory
 from moonpool.server.http.sessions.errors import (
     SelfApprovalError,
     ServiceClosingError,
@@ -37,9 +40,11 @@ _NAME_CHARS_MAX: Final = 180  # a prefix of the records comes before it
 
 
 @asynccontextmanager
-async def open_sessions(tenants: SessionTenants, bounds: SessionBounds = _BOUNDS) -> AsyncGenerator[SessionRegistry]:
+async def open_sessions(
+    tenants: SessionTenants, bounds: SessionBounds = _BOUNDS, limiter: CallerLimiter | None = None
+) -> AsyncGenerator[SessionRegistry]:
     """A registry; on exit its sessions are closed, and with them their streams end."""
-    registry = SessionRegistry(tenants, bounds)
+    registry = SessionRegistry(tenants, bounds, limiter)
     try:
         yield registry
     finally:
@@ -49,8 +54,10 @@ async def open_sessions(tenants: SessionTenants, bounds: SessionBounds = _BOUNDS
 class SessionRegistry:
     """Made by `open_sessions`."""
 
-    def __init__(self, tenants: SessionTenants, bounds: SessionBounds) -> None:
+    def __init__(self, tenants: SessionTenants, bounds: SessionBounds, limiter: CallerLimiter | None = None) -> None:
+        """Without `limiter` callers have no limits but these bounds."""
         self._tenants, self.bounds = tenants, bounds
+        self.limiter = limiter or CallerLimiter(QuotasInMemory(), caller=NO_LIMITS, organisation=NO_LIMITS)
         self._sessions: dict[_Owner, dict[str, ServedSession]] = {}
         self._opening: dict[_Owner, int] = {}
         self._timers: dict[str, asyncio.TimerHandle] = {}

@@ -89,6 +89,11 @@ class RunningCode:
         self._tell(lines.Accepted(seq=self._next(), execution_id=self.execution_id))
         self._pump = asyncio.ensure_future(self._run(execute, request, approver, asks))
 
+    def when_over(self, call: Callable[[], None]) -> None:
+        """Call it when nothing of this runs any more."""
+        assert self._pump is not None
+        self._pump.add_done_callback(lambda _: call())
+
     async def end(self, interrupt: Callable[[str], object]) -> None:
         """End its code if it runs or waits, by `interrupt` if it runs; returns when its last line is there."""
         self.let_go()

@@ -33,7 +33,7 @@ from moonpool.server.http.sessions.tenants import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Coroutine, Generator
+    from collections.abc import Callable, Collection, Coroutine, Generator
 
     from moonpool.core.envelope import Envelope
     from moonpool.engine.branches import Undone
@@ -131,15 +131,35 @@ class ServedSession:
 
     # --- executions
 
-    def run(self, asked: messages.RunCode) -> RunningCode:
-        """Begin an execution, or find the one that has this id already. Raises InputError."""
+    def knows(self, execution_id: str) -> bool:
+        """Whether there is an execution of this id, so that it would not begin again."""
+        return execution_id in self._executions
+
+    def run(self, asked: messages.RunCode, ended: Callable[[], None] | None = None) -> RunningCode:
+        """Begin an execution, or find the one that has this id already. Raises InputError.
+
+        `ended` is called when what this begins has ended, or if it begins nothing.
+        """
+        ended = ended or _nothing
+        try:
+            execution, is_new = self._run(asked)
+        except BaseException:
+            ended()
+            raise
+        if is_new:
+            execution.when_over(ended)
+        else:
+            ended()
+        return execution
+
+    def _run(self, asked: messages.RunCode) -> tuple[RunningCode, bool]:
         if self.is_closed:
             raise UnknownSessionError
         digest = hashlib.sha256(msgspec.json.encode(asked)).hexdigest()
         if asked.id is not None and (known := self._executions.get(asked.id)) is not None:
             if known.digest != digest:
                 raise ExecutionIdUsedError(f"another execution of this session has the id {asked.id}; choose another")
-            return known
+            return known, False
         if asked.id in self._unwanted:
             raise ExecutionUnwantedError
         request = self._request(asked)
@@ -151,7 +171,7 @@ class ServedSession:
         self._forget_oldest()
         self._executions[execution.execution_id] = execution
         execution.begin(self._execute, request, self.origin.tenant.events, asked.questions)
-        return execution
+        return execution, True
 
     def execution(self, execution_id: str) -> RunningCode:
         """An execution that is not forgotten. Raises UnknownSessionError."""
@@ -303,6 +323,10 @@ def network_rules(wanted: messages.WantedNetwork | None) -> NetworkRules | None:
 def header_credential(given: messages.Credential) -> HeaderCredential:
     """Raises NetworkRuleError."""
     return HeaderCredential(given.header, given.value)
+
+
+def _nothing() -> None:
+    """Nobody waits for the end."""
 
 
 async def _settled(closing: asyncio.Future[None]) -> None:
