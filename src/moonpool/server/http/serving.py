@@ -14,7 +14,7 @@ import logging
 import socket
 from contextlib import asynccontextmanager, suppress
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import h11
 from uvicorn.config import Config
@@ -77,15 +77,28 @@ class ServiceListener:
         self.socket.close()
 
 
+class Listener(Protocol):
+    """Where connections come in: at an address (`ServiceListener`), or at a socket (`store.service_socket`)."""
+
+    @property
+    def socket(self) -> socket.socket: ...
+    def close(self) -> None: ...
+
+
 class HttpServer:
     """The connections of one listener."""
 
-    def __init__(self, state: ServerState, server: asyncio.Server) -> None:
-        self._state, self._server = state, server
+    def __init__(self, state: ServerState, server: asyncio.Server, listener: Listener) -> None:
+        self._state, self._server, self._listener = state, server, listener
+
+    def end_listening(self) -> None:
+        """Accept nothing more."""
+        self._server.close()
+        self._listener.close()
 
     async def drain(self, seconds: float, *, busy: Callable[[], bool]) -> bool:
         """Accept nothing more and wait until every request is answered and nothing is `busy`; False: it took longer."""
-        self._server.close()
+        self.end_listening()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while True:
@@ -109,8 +122,13 @@ class HttpServer:
 
 
 @asynccontextmanager
-async def http_served(listener: ServiceListener, application: ASGIApp) -> AsyncGenerator[HttpServer]:
-    """Serve `application` inside the block; at its end all connections and the socket are closed."""
+async def http_served(
+    listener: Listener, application: ASGIApp, admits: Callable[[socket.socket], bool] = lambda _: True
+) -> AsyncGenerator[HttpServer]:
+    """Serve `application` inside the block; at its end all connections and the socket are closed.
+
+    A connection that `admits` does not want is closed before anything is read of it.
+    """
 
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:
         async def dated(message: Message) -> None:
@@ -138,8 +156,10 @@ async def http_served(listener: ServiceListener, application: ASGIApp) -> AsyncG
     config.load()
     state = ServerState()
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: _Connection(config, state), sock=listener.socket, backlog=_BACKLOG)
-    served = HttpServer(state, server)
+    server = await loop.create_server(
+        lambda: _Connection(config, state, admits), sock=listener.socket, backlog=_BACKLOG
+    )
+    served = HttpServer(state, server, listener)
     try:
         yield served
     finally:
@@ -150,9 +170,9 @@ async def http_served(listener: ServiceListener, application: ASGIApp) -> AsyncG
 class _Connection(H11Protocol):
     """One uvicorn connection, with limits on the number of connections and on the time of a head and of a stall."""
 
-    def __init__(self, config: Config, state: ServerState) -> None:
+    def __init__(self, config: Config, state: ServerState, admits: Callable[[socket.socket], bool]) -> None:
         super().__init__(config, state, {})
-        self.logger, self.access_log = _requests_log, False
+        self.logger, self.access_log, self._admits = _requests_log, False, admits
         self._head_end: asyncio.TimerHandle | None = None
         self._stall_end: asyncio.TimerHandle | None = None
 
@@ -163,7 +183,9 @@ class _Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > CONNECTIONS_MAX:
+        if not self._admits(transport.get_extra_info("socket")):
+            transport.abort()
+        elif len(self.connections) > CONNECTIONS_MAX:
             transport.write(_FULL)
             transport.close()
         else:
