@@ -17,7 +17,6 @@ from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import MoonpoolError
 from moonpool.features.approvals.model import ApprovalRequest
 from moonpool.pipeline.request_responder import AnswererGoneError
-from moonpool.pipeline.server_requests import ELICIT
 from moonpool.sandboxes.base import Stream
 from moonpool.sdk.remote.errors import ServiceAnswerError, ServiceUnavailableError
 from moonpool.server.http.sessions import lines, messages
@@ -30,6 +29,7 @@ if TYPE_CHECKING:
     from moonpool.pipeline.request_responder import RequestResponder
     from moonpool.sdk.remote.connection import Connection
 
+_ELICIT: Final = "elicitation/create"
 _STREAMS: Final = {"stdout": Stream.STDOUT, "stderr": Stream.STDERR}
 _decoder: Final = msgspec.json.Decoder(lines.Line)
 
@@ -134,7 +134,7 @@ class SessionRun:
         person, result = self._responder, cast("dict[str, Any]", {})
         with suppress(AnswererGoneError):
             if person is not None:
-                result = cast("dict[str, Any]", await person.ask(ELICIT, line.params))
+                result = cast("dict[str, Any]", await person.ask(_ELICIT, line.params))
         how, content = result.get("action", "cancel"), result.get("content")
         name = "" if person is None else person.name
         given = messages.AnswerQuestion(how=how, content=content, by=name[:200])
