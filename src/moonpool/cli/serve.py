@@ -133,12 +133,13 @@ async def _serve(
                 state=state,
                 progress=progress,
                 is_open=everyone is not None,
-                consents=admitted.consents,
-                quotas=admitted.quotas,
-                limits_of=admitted.limits_of,
+                admitted=admitted,
             )
             async with service_open as service:
                 application.open(service.routes, (*admitted.public, *service.public), limiter=service.limiter)
+                readiness.checks["environment"] = service.check_environment
+                if admitted.ask_database is not None:
+                    readiness.checks["database"] = admitted.ask_database
                 readiness.phase = "ready"
                 if admitted.has_no_keys:
                     _report("there are no keys yet; `moonpool keys create --org ORG` makes one")
