@@ -114,4 +114,4 @@ def error_answer(error: Exception, status: int | None = None, headers: Mapping[s
     status = status or status_of(body)
     retry_s = error.retry_s if isinstance(error, LimitExceededError) else RETRY_AFTER_S
     retry = {"retry-after": str(retry_s)} if status in {429, 503} else {}
-    return json_answer(ErrorAnswer(error=body), status, {**(headers or {}), **retry})
+    return json_answer(ErrorAnswer(error=body), status, {**retry, **(headers or {})})

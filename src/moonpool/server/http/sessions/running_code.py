@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import re
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -39,14 +40,18 @@ KEPT_BYTES_MAX: Final = 4 * 1024**2
 _EVENTS_MAX: Final = 256  # that are taken from the engine at once
 _LEFT: Final = "the client ended the execution before it answered"
 _encode = msgspec.json.Encoder().encode
+_LINE_ENDS: Final = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")
+"""SECURITY: valid in JSON, but ends of lines to some readers; code chooses what it prints."""
 
 
 class RunningCode:
     """Made with `begin`; ends by itself, or with `end`."""
 
-    def __init__(self, execution_id: str, digest: str, result: Callable[[Envelope, int], ResultLine]) -> None:
+    def __init__(
+        self, execution_id: str, digest: str, code_chars: int, result: Callable[[Envelope, int], ResultLine]
+    ) -> None:
         """`digest` is of what was asked to run; `result` makes the last line, once."""
-        self.execution_id, self.digest, self._result = execution_id, digest, result
+        self.execution_id, self.digest, self.code_chars, self._result = execution_id, digest, code_chars, result
         self.questions: dict[str, ServerQuestion] = {}  # of servers, that are open
         self.is_over = False  # its last line is there
         self._kept: deque[tuple[int, bytes]] = deque()
@@ -65,6 +70,11 @@ class RunningCode:
     def run_id(self) -> str:
         """Empty before its turn has come."""
         return "" if self._events is None else self._events.run_id
+
+    @property
+    def kept_bytes(self) -> int:
+        """Of the lines that can be read again."""
+        return self._kept_bytes
 
     # --- its life
 
@@ -190,6 +200,8 @@ class RunningCode:
     def _tell(self, line: lines.Line) -> None:
         assert line.seq == self._seq + 1
         data = _encode(line) + b"\n"
+        if not data.isascii():
+            data = _LINE_ENDS.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), data)
         self._seq = line.seq
         self._kept.append((line.seq, data))
         self._kept_bytes += len(data)

@@ -25,7 +25,12 @@ from moonpool.server.http.sessions.errors import (
     UnknownSessionError,
 )
 from moonpool.server.http.sessions.running_code import RunningCode
-from moonpool.server.http.sessions.tenants import EXECUTIONS_KEPT_MAX, EXECUTIONS_OPEN_MAX
+from moonpool.server.http.sessions.tenants import (
+    EXECUTIONS_KEPT_BYTES_MAX,
+    EXECUTIONS_KEPT_MAX,
+    EXECUTIONS_OPEN_MAX,
+    WAITING_CODE_CHARS_MAX,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Coroutine, Generator
@@ -162,9 +167,11 @@ class ServedSession:
         if asked.id in self._unwanted:
             raise ExecutionUnwantedError
         request = self._request(asked)
-        if sum(not one.is_over for one in self._executions.values()) >= EXECUTIONS_OPEN_MAX:
-            raise TooManySessionsError(f"{EXECUTIONS_OPEN_MAX} executions of this session run or wait; wait for some")
-        execution = RunningCode(asked.id or told.new_id(), digest, self._ended)
+        open_now = [one.code_chars for one in self._executions.values() if not one.is_over]
+        if len(open_now) >= EXECUTIONS_OPEN_MAX or sum(open_now) + len(asked.code) > WAITING_CODE_CHARS_MAX:
+            count, size = len(open_now), sum(open_now)
+            raise TooManySessionsError(f"{count} executions ({size:,} characters) run or wait here; wait for some")
+        execution = RunningCode(asked.id or told.new_id(), digest, len(asked.code), self._ended)
         self._forget_oldest()
         self._executions[execution.execution_id] = execution
         execution.begin(self._execute, request, self.origin.tenant.events, asked.questions)
@@ -221,12 +228,12 @@ class ServedSession:
         return line
 
     def _forget_oldest(self) -> None:
-        over = [one.execution_id for one in self._executions.values() if one.is_over]
-        for execution_id in over[: max(0, len(over) + 1 - EXECUTIONS_KEPT_MAX)]:
-            del self._executions[execution_id]
-        for execution in self._executions.values():
-            if execution.is_over:
-                execution.trim()
+        size = 0
+        for newer, execution in enumerate(reversed([one for one in self._executions.values() if one.is_over])):
+            execution.trim()
+            size += execution.kept_bytes
+            if newer + 1 >= EXECUTIONS_KEPT_MAX or (newer and size > EXECUTIONS_KEPT_BYTES_MAX):
+                del self._executions[execution.execution_id]
 
     # --- what it is
 
