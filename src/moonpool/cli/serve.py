@@ -160,13 +160,14 @@ async def _serve(
                 profiles=served_profiles(),
                 progress=progress,
                 is_open=everyone is not None,
-                consents=admitted.consents,
+                admitted=admitted,
                 on_lost=lost,
-                quotas=admitted.quotas,
-                limits_of=admitted.limits_of,
             )
             async with service_open as service:
                 application.open(service.routes, (*admitted.public, *service.public), limiter=service.limiter)
+                readiness.checks["environment"] = service.check_environment
+                if admitted.ask_database is not None:
+                    readiness.checks["database"] = admitted.ask_database
                 readiness.phase = "ready"
                 servers = [server]
                 if taken is not None:
