@@ -77,7 +77,7 @@ def serve(  # noqa: PLR0913  its options
     local: bool,
     ready_fd: int | None,
 ) -> None:
-    """Serve MCP over HTTP to many clients at once, and commands of this user through a socket in the data folder."""
+    """Serve MCP over HTTP to many clients at once, and sessions to this user's commands."""
     overrides: dict[str, Path | str | None] = {
         "policy": policy, "environment": env, "backend": backend, "database_url": database_url,
     }  # fmt: skip

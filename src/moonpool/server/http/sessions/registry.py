@@ -71,17 +71,17 @@ class SessionRegistry:
 
     # --- sessions
 
-    async def create(self, caller: HttpCaller, wanted: messages.CreateSession) -> tuple[ServedSession, bool]:
-        """Open a session, or find the one that has its name already; and whether it is new.
+    async def create(self, caller: HttpCaller, wanted: messages.CreateSession) -> ServedSession:
+        """Open a session, or find the one that has its name already.
 
         Raises TooManySessionsError, InputError, NetworkRuleError, and what opening a tenant does.
         """
         if wanted.name is None:
-            return await self._created(caller, wanted), True
+            return await self._created(caller, wanted)
         async with self._naming.setdefault((caller.organisation, caller.principal), asyncio.Lock()):
             if (named := self.named(caller, wanted.name)) is not None:
-                return named, False
-            return await self._created(caller, wanted), True
+                return named
+            return await self._created(caller, wanted)
 
     async def _created(self, caller: HttpCaller, wanted: messages.CreateSession) -> ServedSession:
         # SECURITY: an order names folders and programs of this machine.
