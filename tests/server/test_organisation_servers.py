@@ -14,12 +14,14 @@ import anyio
 import httpx2
 import pytest
 
+from moonpool.bootstrap.admission import Admitted
 from moonpool.bootstrap.database import open_service_data
 from moonpool.configuration.servers import parse_config
 from moonpool.features.servers.model import ServerSpec
 from moonpool.network import public_http
 from moonpool.network.destinations import Destinations
 from moonpool.network.public_http import PublicBackend
+from moonpool.server.http.admission import Bearers
 from moonpool.settings import Settings
 from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
@@ -90,9 +92,8 @@ async def service_of(folder: Path) -> AsyncGenerator[tuple[OpenService, ServiceD
     config = parse_config(json.dumps({"mcpServers": OPERATORS}).encode(), source="test", environ={})
     async with open_service_data(Settings.load({}), folder, {}) as data:
         await data.organisations.ensure("default")
-        async with serving(
-            callers, config=config, state=folder, own_servers=data.servers, consents=data.consents, environment="base"
-        ) as service:
+        admitted = Admitted(admission=Bearers([]), servers=data.servers, consents=data.consents)
+        async with serving(callers, config=config, state=folder, admitted=admitted, environment="base") as service:
             yield service, data
 
 
@@ -130,7 +131,7 @@ async def test_a_server_is_taken_in_while_the_service_runs_and_ended(
                 pass
             assert (await service.http.get("/v1/servers", headers=ADMIN)).json() == {"servers": []}
             while await data.servers.all():  # until that is on record
-                await anyio.sleep(0.01)  # the database is read on this loop
+                await asyncio.to_thread(int)  # the database is read on this loop
             assert await records(state) == ["organisation_server_added", "organisation_server_removed"]
 
 

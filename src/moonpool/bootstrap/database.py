@@ -34,6 +34,10 @@ class ServiceData:
     consents: UserConsents
     servers: OwnServers
 
+    async def ask(self) -> None:
+        """Ask it for one row. Raises DatabaseError."""
+        await self.keys.is_empty()
+
 
 @asynccontextmanager
 async def open_service_data(settings: Settings, data: Path, environ: Mapping[str, str]) -> AsyncGenerator[ServiceData]:

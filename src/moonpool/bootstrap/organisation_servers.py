@@ -19,8 +19,8 @@ from moonpool.configuration.server_config import McpConfig, ServerConfig
 from moonpool.core.audit_records import CallOutcomeRecord, time_stamp
 from moonpool.core.errors import MoonpoolError
 from moonpool.core.json import digest_json
-from moonpool.core.lookalikes import looks_like
 from moonpool.features.approvals.model import REGISTRATION
+from moonpool.features.servers.model import same_name
 
 if TYPE_CHECKING:
     from moonpool.bootstrap.tenant import Tenant
@@ -39,7 +39,6 @@ class _Followed:
     """An open tenant, and what it has of the rows."""
 
     tenant: Tenant
-    reserved: frozenset[str]  # names of the operator's servers, as they look
     shown: dict[str, OwnServer] = field(default_factory=dict[str, "OwnServer"])  # by name
     problems: dict[str, str] = field(default_factory=dict[str, str])  # by change, what the log has said already
     work: asyncio.Task[None] | None = None
@@ -58,7 +57,7 @@ class OrganisationServers:
 
     async def follow(self, tenant: Tenant) -> None:
         """Take in the servers of a tenant that was just opened, and from now on every change."""
-        followed = _Followed(tenant, frozenset(map(looks_like, self.taken)))
+        followed = _Followed(tenant)
         await self._apply(followed, list(await self.servers.all([tenant.tenant_id])))
         self._followed[tenant.tenant_id] = followed
 
@@ -114,7 +113,7 @@ class OrganisationServers:
 
     async def _begin(self, followed: _Followed, row: OwnServer) -> None:
         # SECURITY: a name that the operator gave later is the operator's.
-        if looks_like(row.server_id) in followed.reserved:
+        if any(same_name(row.server_id, one) for one in self.taken):
             if row.change_id not in followed.problems:
                 followed.problems[row.change_id] = "taken"
                 _log.warning("server %r of %s is not used: the operator has one of this name", row.server_id,

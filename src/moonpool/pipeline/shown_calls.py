@@ -72,7 +72,7 @@ def question_about(decision: Decision, call: CallState, redactor: Redactor) -> A
         server_address=printable(trust.address),
         config_file=printable(trust.config_file),
         code_line=spec.code_line,
-        by_client=not identity.code_digest,
+        by_client=call.context.client is not None,
     )
 
 

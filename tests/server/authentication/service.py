@@ -92,8 +92,7 @@ async def open_service_of(
                 report=lambda _: None,
                 backend=backend,
                 state=state,
-                consents=admitted.consents,
-                own_servers=admitted.servers,
+                admitted=admitted,
             ) as service,
         ):
             application.open(service.routes, admitted.public)

@@ -34,6 +34,11 @@ _OURS: Final = frozenset(
 """Headers that a request of MCP has by itself, or that say where it ends."""
 
 
+def same_name(one: str, other: str) -> bool:
+    """Whether people may take one for the other."""
+    return looks_like(one.casefold()) == looks_like(other.casefold())
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerSpec:
     """A server that is to be added."""
@@ -54,7 +59,7 @@ class ServerSpec:
                 f"{name[:80]!r} cannot be a server's name; use up to {NAME_CHARS_MAX} of A-Z, a-z, 0-9, ., _ and -, "
                 "with a letter first"
             )
-        if any(looks_like(name) == looks_like(one) for one in taken):
+        if any(same_name(name, one) for one in taken):
             raise InputError(f"there is a server called {name!r}, or one that looks like it; choose another name")
         if self.expose not in EXPOSES:
             raise InputError(f"expose must be {', '.join(EXPOSES)}, not {self.expose[:40]!r}")

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, get_args
 
 from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.features.caller_limits.model import NO_LIMITS, CallerLimits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +54,9 @@ class HttpCaller:
     client_id: str | None = None  # of the OAuth client
     gives_consents: bool = False
     """A login of a user by a client that the operator trusts with consents of its users to other clients."""
+    limits: CallerLimits = NO_LIMITS  # its own
+    is_terminal: bool = False
+    """A command of the service's own user, through its socket (`store.service_socket`)."""
 
     def require(self, scope: Scope) -> None:
         """Raises ScopeError without it."""
