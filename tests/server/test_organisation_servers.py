@@ -168,6 +168,7 @@ async def test_what_may_not_be_added_and_by_whom(tmp_path: Path, monkeypatch: py
             # A name that leads to a private address is taken, and never reached.
             moved = {"name": "moved", "url": "https://moved.example.com/mcp"}
             assert (await service.http.post("/v1/servers", json=moved, headers=ADMIN)).status_code == 201
+            assert await tools(service) == set()
             tenant = (await service.service.organisations.get("default")).tenant
             await until(lambda: "not on the public internet" in str(tenant.tool_registry.problems.get("moved")))
             assert "theirs" not in tenant.tool_registry.all_ids
