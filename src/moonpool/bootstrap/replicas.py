@@ -84,9 +84,7 @@ async def open_replica(settings: Settings, state: Path, on_lost: Callable[[str],
     from moonpool.store.postgres_schema import create_schema  # noqa: PLC0415
 
     async with AsyncExitStack() as stack:
-        connections = await stack.enter_async_context(
-            open_connections(address, count_max=settings.database_connections_max)
-        )
+        connections = await stack.enter_async_context(open_connections(address))
         await create_schema(connections)
         lease = await stack.enter_async_context(open_lease(address, settings.replica_lease_s, on_lost))
         signals = await stack.enter_async_context(open_signals(address))
