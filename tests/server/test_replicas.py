@@ -5,25 +5,34 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import secrets
+import sys
 from collections import Counter
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 from anyio.to_thread import run_sync
 
-from apps import fixture_server
+from apps import DATA, fixture_server
 from moonpool.configuration.servers import parse_config
+from run_folder import run_folder
 from server.services import caller, execute, serving
 from server.test_http_long_runs import gated, told, wait
 from store.journals import reader_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
-    from pathlib import Path
 
-    from server.services import OpenService
+from server.services import OpenService
+
+ROOT = Path(__file__).parents[2]
+if str(ROOT) not in sys.path:
+    sys.path.append(str(ROOT))
+
+from bench.service_kills import ServiceKilling  # noqa: E402  the benchmarks are no part of the distribution
 
 pytestmark = pytest.mark.anyio
 SERVERS = {"mcpServers": {"echo": fixture_server("echo.py")}}
@@ -75,3 +84,16 @@ async def test_executions_of_both_are_on_one_chain_and_reached_at_either(databas
     ]
     assert kinds["execution_start"] == kinds["execution_end"] == 10
     assert list(tmp_path.glob("**/audit.sqlite3")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.req("H-058")
+async def test_kills_of_replicas_under_load_lose_nothing(database: str, tmp_path: Path) -> None:
+    """A short form of `bench.service_kills`."""
+    seed = secrets.randbits(32)
+    folder = run_folder() / f"kills-{seed:08x}"  # sandbox uids must be able to pass through it
+    folder.mkdir(mode=0o755)
+    with anyio.fail_after(250):
+        outcome = await ServiceKilling(database, DATA, folder, seed=seed).run(8)
+    assert outcome.faults == [], f"seed {seed}: {outcome.summary()}"
+    assert outcome.answers > 0

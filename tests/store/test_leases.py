@@ -47,7 +47,7 @@ def place_of(connections: PostgresConnections, lease: Lease, tenant_id: str = "d
 
 async def until(holds: Callable[[], Awaitable[object]]) -> None:
     with anyio.fail_after(60):
-        while not await holds():
+        while not await holds():  # noqa: ASYNC110
             await anyio.sleep(0.05)
 
 
