@@ -21,6 +21,7 @@ import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -34,12 +35,14 @@ from moonpool.settings import Settings
 from moonpool.store.journals import journal_reader
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
+
     from moonpool.core.audit import AuditRow
 
 KILLS: Final = 100
 CLIENTS: Final = 4
 LEASE_S: Final = 4.0
-_PAUSE_S: Final = (0.1, 2.0)
+_PAUSE_S: Final = (0.1, 1.5)
 _SETTLED_S_MAX: Final = 120.0
 _CODE: Final = "from servers.recorder import put\nawait put(token={token!r})\nresult = {token!r}"
 
@@ -209,6 +212,14 @@ def _digest(row: AuditRow) -> str:
     return str(row.to_json()["arguments_digest"])
 
 
+@contextmanager
+def _folder() -> Generator[Path]:
+    """One that sandbox uids may pass through."""
+    with tempfile.TemporaryDirectory(prefix="moonpool-kills-", dir="/var/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
 def main() -> int:
     from bench.world import open_world, prepare_environment  # noqa: PLC0415
 
@@ -223,9 +234,8 @@ def main() -> int:
         async with open_world(("base",), peers=False) as world:
             data = world.settings("base").data_dir
             assert data is not None
-            with tempfile.TemporaryDirectory(prefix="moonpool-kills-", dir="/var/tmp") as folder:
-                Path(folder).chmod(0o755)  # sandbox uids pass through it
-                killing = ServiceKilling(options.database_url, data, Path(folder), seed=options.seed)
+            with _folder() as folder:
+                killing = ServiceKilling(options.database_url, data, folder, seed=options.seed)
                 return await killing.run(options.kills)
 
     outcome = asyncio.run(killed())
