@@ -42,9 +42,17 @@ if TYPE_CHECKING:
 KILLS: Final = 100
 CLIENTS: Final = 4
 LEASE_S: Final = 4.0
-_PAUSE_S: Final = (0.1, 1.5)
+_PAUSE_S: Final = 1.0
+_WHILE_STARTING: Final = 0.2
+"""How often a replica is killed wherever it is; else once it serves."""
 _SETTLED_S_MAX: Final = 120.0
-_CODE: Final = "from servers.recorder import put\nawait put(token={token!r})\nresult = {token!r}"
+_CALLS: Final = 6
+_CODE: Final = """
+from servers.recorder import put
+for number in range({calls}):
+    await put(token=f"{token}-{{number}}")
+result = {token!r}
+"""
 
 
 @dataclass(slots=True)
@@ -94,6 +102,9 @@ class _Replica:
             self.base = found[1].decode()
         return self.base
 
+    def said(self) -> str:
+        return self._log.read_text("utf-8", "replace")[-2000:]
+
     def kill(self) -> None:
         self.process.kill()
         self.process.wait()
@@ -103,6 +114,14 @@ class _Replica:
         if self.process.poll() is None:
             self.process.terminate()
         self.process.wait(60)
+
+
+async def _serves(replica: _Replica) -> None:
+    end = time.monotonic() + _SETTLED_S_MAX
+    while not replica.look():
+        assert replica.process.poll() is None, replica.said()
+        assert time.monotonic() < end, "a replica does not start"
+        await asyncio.sleep(0.05)
 
 
 class ServiceKilling:
@@ -128,8 +147,11 @@ class ServiceKilling:
             clients = [asyncio.create_task(self._ask(lane)) for lane in range(CLIENTS)]
             await self._all_serve()
             for _ in range(kills):
-                await asyncio.sleep(self._random.uniform(*_PAUSE_S))
-                await asyncio.to_thread(self._random.choice(self._replicas).kill)
+                replica = self._random.choice(self._replicas)
+                if self._random.random() >= _WHILE_STARTING:
+                    await _serves(replica)
+                await asyncio.sleep(self._random.uniform(0, _PAUSE_S))
+                await asyncio.to_thread(replica.kill)
                 self.outcome.kills += 1
             await self._all_serve()
             for client in clients:
@@ -142,12 +164,8 @@ class ServiceKilling:
         return self.outcome
 
     async def _all_serve(self) -> None:
-        end = time.monotonic() + _SETTLED_S_MAX
-        while not all(replica.look() for replica in self._replicas):
-            for replica in self._replicas:
-                assert replica.process.poll() is None, replica._log.read_text("utf-8", "replace")[-2000:]  # noqa: SLF001
-            assert time.monotonic() < end, "a replica does not start"
-            await asyncio.sleep(0.05)
+        for replica in self._replicas:
+            await _serves(replica)
 
     async def _ask(self, lane: int) -> None:
         """Have code executed by whichever replica serves, until cancelled."""
@@ -158,7 +176,7 @@ class ServiceKilling:
                 if not serving:
                     await asyncio.sleep(0.05)
                     continue
-                call = {"name": "execute_code", "arguments": {"code": _CODE.format(token=token)}}
+                call = {"name": "execute_code", "arguments": {"code": _CODE.format(token=token, calls=_CALLS)}}
                 message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
                 try:
                     answer = (await http.post(f"{self._random.choice(serving)}/mcp", json=message)).json()
@@ -196,8 +214,9 @@ class ServiceKilling:
         seen = [json.loads(line)["arguments"] for line in lines]
         faults += [f"{call} was seen without an intent" for call in seen if digest_json(call) not in run_of]
         for token in sorted(self._answered):
-            found = kinds[run_of.get(digest_json({"token": token}), "")]
-            if not (found["execution_end"] == found["call_outcome"] == 1) or found["execution_lost"]:
+            runs = {run_of.get(digest_json({"token": f"{token}-{number}"}), "") for number in range(_CALLS)}
+            found = kinds[runs.pop()]
+            if runs or found["execution_end"] != 1 or found["call_outcome"] != _CALLS or found["execution_lost"]:
                 faults.append(f"{token} was answered, but on record are {dict(found)}")
         for run_id, found in kinds.items():
             if found["execution_start"] and found["execution_end"] + found["execution_lost"] != 1:

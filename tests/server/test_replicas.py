@@ -18,15 +18,20 @@ from anyio.to_thread import run_sync
 
 from apps import DATA, fixture_server
 from moonpool.configuration.servers import parse_config
+from moonpool.engine.shared_executions import SharedExecutions
+from moonpool.store.postgres_connections import open_connections
+from moonpool.store.postgres_journal import PostgresJournalPlace
+from moonpool.store.signals import open_signals
 from run_folder import run_folder
 from server.services import caller, execute, serving
 from server.test_http_long_runs import gated, told, wait
-from store.journals import reader_of
+from store.journals import address_of, reader_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
-from server.services import OpenService
+    from postgres import PostgresServer
+    from server.services import OpenService
 
 ROOT = Path(__file__).parents[2]
 if str(ROOT) not in sys.path:
@@ -56,6 +61,14 @@ async def run(service: OpenService, code: str, **more: Any) -> Any:
     return told((await service.post(execute(code, **more), authorization="Bearer a")).json())
 
 
+DEAD = f"run_{'d' * 32}"
+
+
+async def mark_of_a_dead_replica(database: str, execution_id: str) -> None:
+    async with open_connections(address_of(database)) as connections, open_signals() as signals:
+        await SharedExecutions(connections, signals, "default", "replica/dead").mark(execution_id, "key:a")
+
+
 @pytest.mark.req("H-058")
 async def test_executions_of_both_are_on_one_chain_and_reached_at_either(database: str, tmp_path: Path) -> None:
     with anyio.fail_after(200):
@@ -68,6 +81,8 @@ async def test_executions_of_both_are_on_one_chain_and_reached_at_either(databas
             cancelled = await wait(other, begun[1], cancel=True)
             (tmp_path / "go").touch()
             outcome = await waiting
+            await mark_of_a_dead_replica(database, DEAD)
+            dead = await wait(other, DEAD)
             after = [await wait(each, begun[1]) for each in (one, other)]
         reader = reader_of(database)
         assert (await run_sync(reader.verify)).ok
@@ -82,8 +97,38 @@ async def test_executions_of_both_are_on_one_chain_and_reached_at_either(databas
         (True, False),
         (False, True),
     ]
+    assert (dead["state"], "execution_lost" in json.dumps(dead)) == ("lost", True)
     assert kinds["execution_start"] == kinds["execution_end"] == 10
     assert list(tmp_path.glob("**/audit.sqlite3")) == []
+
+
+@pytest.mark.req("H-059")
+async def test_a_database_that_goes_away_under_a_call_stops_all_calls_until_it_is_back(
+    postgres: PostgresServer, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PostgresJournalPlace.__init__, "__defaults__", (0.2, None))  # how long it is waited for
+    tools, seen = tmp_path / "tools.json", tmp_path / "seen.jsonl"
+    tools.write_text(json.dumps([{"name": "put", "inputSchema": {"type": "object"}}]), "utf-8")
+    servers = {"echo": fixture_server("echo.py"), "recorder": fixture_server("recorder.py", str(tools), str(seen))}
+    config = parse_config(json.dumps({"mcpServers": servers}).encode(), source="test", environ=os.environ)
+    put = "import servers.recorder as r\nresult = await r.put(token='x')"
+    with anyio.fail_after(120):
+        async with serving(CALLERS, config=config, state=tmp_path / "state", database_url=database) as service:
+            assert "x" in json.dumps(await run(service, put))
+            begun = (await run(service, gated(tmp_path / "go"), patience_s=0))["execution"]
+            while "begun" not in (await wait(service, begun, patience_s=0.05, offset=0)).get("output", ""):
+                pass
+            postgres.kill()
+            (tmp_path / "go").touch()
+            withheld, refused = await wait(service, begun), await run(service, put)
+            postgres.start()
+            again = await run(service, put)
+        assert (await run_sync(reader_of(database).verify)).ok
+    for answer in (withheld, refused):
+        assert "journal" in json.dumps(answer), answer
+        assert "42" not in json.dumps(answer)
+    assert "x" in json.dumps(again)
+    assert len(seen.read_bytes().splitlines()) == 2
 
 
 @pytest.mark.slow

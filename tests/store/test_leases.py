@@ -92,6 +92,7 @@ async def test_what_a_dead_replica_ran_is_recorded_as_lost_once(url: str) -> Non
     assert (await run_sync(reader.verify)).ok
 
 
+@pytest.mark.slow
 async def test_replicas_outlive_a_database_that_is_away_for_longer_than_their_leases(
     url: str, postgres: PostgresServer
 ) -> None:
