@@ -147,9 +147,7 @@ class ServiceKilling:
             clients = [asyncio.create_task(self._ask(lane)) for lane in range(CLIENTS)]
             await self._all_serve()
             for _ in range(kills):
-                replica = self._random.choice(self._replicas)
-                if self._random.random() >= _WHILE_STARTING:
-                    await _serves(replica)
+                replica = await self._victim()
                 await asyncio.sleep(self._random.uniform(0, _PAUSE_S))
                 await asyncio.to_thread(replica.kill)
                 self.outcome.kills += 1
@@ -162,6 +160,14 @@ class ServiceKilling:
             await asyncio.gather(*(asyncio.to_thread(replica.end) for replica in self._replicas))
         await asyncio.to_thread(self._look)
         return self.outcome
+
+    async def _victim(self) -> _Replica:
+        """One that serves, or sometimes any."""
+        if self._random.random() < _WHILE_STARTING:
+            return self._random.choice(self._replicas)
+        while not (serving := [replica for replica in self._replicas if replica.look()]):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        return self._random.choice(serving)
 
     async def _all_serve(self) -> None:
         for replica in self._replicas:
