@@ -102,6 +102,7 @@ async def test_executions_of_both_are_on_one_chain_and_reached_at_either(databas
     assert list(tmp_path.glob("**/audit.sqlite3")) == []
 
 
+@pytest.mark.slow
 @pytest.mark.req("H-059")
 async def test_a_database_that_goes_away_under_a_call_stops_all_calls_until_it_is_back(
     postgres: PostgresServer, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -126,7 +127,7 @@ async def test_a_database_that_goes_away_under_a_call_stops_all_calls_until_it_i
         assert (await run_sync(reader_of(database).verify)).ok
     for answer in (withheld, refused):
         assert "journal" in json.dumps(answer), answer
-        assert "42" not in json.dumps(answer)
+        assert answer.get("ok") is False
     assert "x" in json.dumps(again)
     assert len(seen.read_bytes().splitlines()) == 2
 
