@@ -42,7 +42,8 @@ INSERT INTO kept_execution (tenant_id, execution_id, principal, process) VALUES 
 ON CONFLICT DO NOTHING"""
 _KEEP: Final = """
 INSERT INTO kept_execution (tenant_id, execution_id, principal, envelope) VALUES ($1, $2, $3, $4)
-ON CONFLICT (tenant_id, execution_id) DO UPDATE SET envelope = EXCLUDED.envelope, changed_at = now()"""
+ON CONFLICT (tenant_id, execution_id) DO UPDATE SET envelope = EXCLUDED.envelope, changed_at = now()
+    WHERE kept_execution.principal = EXCLUDED.principal"""
 _END: Final = """
 WITH ended AS (
     UPDATE kept_execution SET process = NULL, changed_at = now() WHERE tenant_id = $1 AND execution_id = $2
