@@ -25,6 +25,7 @@ from moonpool.store.signals import open_signals
 from run_folder import run_folder
 from server.services import caller, execute, serving
 from server.test_http_long_runs import gated, told, wait
+from server.test_serve_command import Serving
 from store.journals import address_of, reader_of
 
 if TYPE_CHECKING:
@@ -130,6 +131,24 @@ async def test_a_database_that_goes_away_under_a_call_stops_all_calls_until_it_i
         assert answer.get("ok") is False
     assert "x" in json.dumps(again)
     assert len(seen.read_bytes().splitlines()) == 2
+
+
+@pytest.mark.slow
+async def test_a_replica_that_was_taken_for_dead_ends(database: str, tmp_path: Path) -> None:
+    def serve() -> tuple[int, str]:
+        with Serving(tmp_path, "--database-url", database, "--data-dir", str(tmp_path / "state")) as serving:
+            assert serving.post(execute("result = 1")).status_code == 200
+            asyncio.run(fence_all())
+            return serving.process.wait(60), "".join(serving.said)
+
+    async def fence_all() -> None:
+        async with open_connections(address_of(database)) as connections:
+            await connections.fetch("DELETE FROM replica", within_s=30)
+
+    exit_code, said = await run_sync(serve)
+    assert exit_code == 2
+    assert "taken this one for dead" in said
+    assert said.rstrip().endswith("[replica_lost]")
 
 
 @pytest.mark.slow
