@@ -66,7 +66,8 @@ DEAD = f"run_{'d' * 32}"
 
 
 async def mark_of_a_dead_replica(database: str, execution_id: str) -> None:
-    async with open_connections(address_of(database)) as connections, open_signals() as signals:
+    address = address_of(database)
+    async with open_connections(address) as connections, open_signals(address) as signals:
         await SharedExecutions(connections, signals, "default", "replica/dead").mark(execution_id, "key:a")
 
 
@@ -134,7 +135,11 @@ async def test_a_database_that_goes_away_under_a_call_stops_all_calls_until_it_i
 
 
 @pytest.mark.slow
-async def test_a_replica_that_was_taken_for_dead_ends(database: str, tmp_path: Path) -> None:
+async def test_a_replica_that_was_taken_for_dead_ends(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOONPOOL_REPLICA_LEASE_S", "2")
+
     def serve() -> tuple[int, str]:
         with Serving(tmp_path, "--database-url", database, "--data-dir", str(tmp_path / "state")) as serving:
             assert serving.post(execute("result = 1")).status_code == 200

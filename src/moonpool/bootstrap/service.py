@@ -93,7 +93,7 @@ class Organisations:
         *,
         is_alone: bool,
         consents: Consents | None,
-        replica: Replica,
+        replica: Replica | None,
     ) -> None:
         """`is_alone`: this process can keep only one apart from others, see `sandboxes.identity`."""
         self._engine, self._config, self._report, self._consents = engine, config, report, consents
@@ -139,7 +139,7 @@ class Organisations:
         await self._stack.aclose()
 
     async def _open(self, organisation: str) -> OpenOrganisation:
-        engine, settings = self._engine, self._engine.settings
+        engine, settings, replica = self._engine, self._engine.settings, self._replica
         async with AsyncExitStack() as stack:
             folder = tenant_dir(engine.state, organisation)
             queue = await stack.enter_async_context(
@@ -155,12 +155,13 @@ class Organisations:
                     approver=events,
                     policy=policy,
                     eagerly=True,
-                    journal_place=self._replica.journal_place(organisation),
-                    kept=self._replica.kept(organisation),
+                    journal_place=None if replica is None else replica.journal_place(organisation),
+                    kept=None if replica is None else replica.kept(organisation),
                     consents=self._consents,
                 )
             )
-            self._replica.runs(organisation, tenant.executions)
+            if replica is not None:
+                replica.running[organisation] = tenant.executions
             self._stack.push_async_exit(stack.pop_all())
             return OpenOrganisation(tenant, events)
 
