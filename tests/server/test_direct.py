@@ -171,6 +171,7 @@ async def test_a_person_at_the_client_is_asked_about_a_call(tmp_path: Path) -> N
     assert early["resultType"] == "input_required", "an approval cannot be given before it was asked for"
 
 
+@pytest.mark.req("L-012")
 @pytest.mark.req("C-022", "D-011")
 async def test_errors_of_servers_stay_what_they_are(tmp_path: Path) -> None:
     servers = {"refusing": raw("refuses"), "odd": raw("odd-results")}
@@ -270,6 +271,7 @@ async def test_every_list_comes_in_pages_and_a_cursor_is_of_one_list(
     assert of_another["code"] == -32602
 
 
+@pytest.mark.req("G-021", "C-066")
 @pytest.mark.req("C-042")
 async def test_what_is_read_is_on_record_with_its_duration(tmp_path: Path) -> None:
     library = [str(SERVERS / "library.py"), "2025-11-25", "resources,prompts"]

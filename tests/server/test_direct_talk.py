@@ -357,6 +357,7 @@ async def test_a_stream_brings_what_was_asked_for_and_nothing_else(tmp_path: Pat
     assert "notifications/tools/list_changed" not in told
 
 
+@pytest.mark.req("C-045")
 @pytest.mark.slow
 @pytest.mark.req("C-030", "C-031", "C-032", "C-038", "C-041", "C-049", "C-050", "C-051", "G-017")
 @pytest.mark.parametrize("version", [LEGACY, MODERN])
