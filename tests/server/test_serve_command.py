@@ -11,10 +11,12 @@ import threading
 from pathlib import Path
 from typing import Any, Self
 
+import anyio
 import httpx2
 import pytest
 
 import moonpool as moonpool_sdk
+from apps import fixture_server
 from cli.console import moonpool
 from commands.process import SCRIPT, Command
 from installs import node_environment
@@ -224,3 +226,29 @@ async def test_with_keys_organisations_share_a_service_and_nothing_else(tmp_path
     assert (foreign.status_code, unknown.status_code, without.status_code) == (404, 404, 401)
     assert foreign.json()["error"]["code"] == unknown.json()["error"]["code"]
     assert listed.exit_code == 0
+
+
+@pytest.mark.anyio
+@pytest.mark.slow
+@pytest.mark.req("G-020")
+async def test_log_messages_of_a_server_arrive_over_every_transport(tmp_path: Path) -> None:
+    from mcp import Client, StdioServerParameters
+    from mcp.client.sse import sse_client
+
+    config = tmp_path / "servers.json"
+    entry = fixture_server("curious.py", "legacy", allow=["*"], expose="direct")
+    config.write_text(json.dumps({"mcpServers": {"curious": entry}}), encoding="utf-8")
+    options = ["--config", str(config), "--profile", "direct"]
+    command = StdioServerParameters(command=str(SCRIPT), args=["mcp", *options], env=environment())
+    heard: list[Any] = []
+
+    async def hear(told: Any) -> None:
+        heard.append(told.data)
+
+    with Serving(tmp_path, *options) as serving, anyio.fail_after(120):
+        sse = sse_client(serving.url.removesuffix("/mcp") + "/sse")
+        for number, transport in enumerate((command, sse, serving.url)):
+            said = {"method": "notifications/message", "params": {"level": "info", "data": number}}
+            async with Client(transport, mode="legacy", logging_callback=hear) as client:
+                await client.call_tool("say", said)
+    assert heard == [0, 1, 2]
