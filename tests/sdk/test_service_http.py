@@ -207,7 +207,8 @@ async def test_answers_are_as_the_document_describes_them(served: ServiceThread)
 
         made = await ask("createSession", body={"checkpoints": True, "network": {"allow": ["a.example"]}})
         s = {"session_id": made["id"]}
-        code = "print('ä'); open('f', 'w').write('1')\nfrom servers.echo import text\nr = await text(text='x')\nr.data"
+        code = "print('ä\\x85\\u2028'); open('f', 'w').write('1')\n"
+        code += "from servers.echo import text\nr = await text(text='x')\nr.data"
         ran = await ask("runCode", body={"code": code, "id": ID}, **s)
         assert ran["type"] == "result"
         again = await ask("runCode", body={"code": code, "id": ID}, **s)
@@ -230,6 +231,9 @@ async def test_answers_are_as_the_document_describes_them(served: ServiceThread)
         await ask("writeFile", "?path=a%2Fb.txt", body=b"bytes", **s)
         assert await ask("readFile", "?path=a%2Fb.txt", **s) == b"bytes"
         await ask("listFiles", "?recursive=true", **s)
+        tarred = await ask("readArchive", "?path=a", **s)
+        await ask("unpackArchive", "?path=c", body=tarred, **s)
+        assert await ask("readFile", "?path=c%2Fb.txt", **s) == b"bytes"
         await ask("removeFile", "?path=a&recursive=true", **s)
         assert (await ask("readFile", "?path=a%2Fb.txt", **s))["error"]["code"] == "file_missing"
         await ask("answerQuestion", body={"how": "cancel"}, question_id=ID, **s)
@@ -292,6 +296,23 @@ async def test_two_clients_of_one_session_hear_the_same(served: ServiceThread) -
         await stream.aclose()
         assert [line for line in first if '"alive"' not in line] == [line for line in second if '"alive"' not in line]
         assert json.loads(first[-1])["envelope"]["result"]["error"]["type"] == "Cancelled"
+
+
+async def test_code_that_waits_is_bounded_together(served: ServiceThread) -> None:
+    async with served.organisation() as ours, client(served, ours.key) as http:
+        session = await opened(http)
+        running = await begun(http, session, "import time; time.sleep(600)")
+        answers: list[httpx2.Response] = []
+        for _ in range(5):
+            code = {"code": "#" + "x" * 999_990}
+            request = http.build_request("POST", f"sessions/{session}/executions", json=code)
+            answers.append(await http.send(request, stream=True))
+        refused = json.loads(await answers[-1].aread())
+        for answer in (running, *answers):
+            await answer.aclose()
+        assert [answer.status_code for answer in answers] == [200] * 4 + [429]
+        assert refused["error"]["code"] == "too_many_sessions"
+        assert (await http.delete(f"sessions/{session}")).status_code == 204
 
 
 @pytest.mark.slow

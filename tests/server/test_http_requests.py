@@ -120,12 +120,6 @@ def _taken(service: OpenService) -> int:
     return sum(kind.hits + kind.misses for kind in service.service.engine.pool.statistics().kinds)
 
 
-async def test_too_many_connections_are_told_so(service: OpenService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "CONNECTIONS_MAX", 0)
-
-    assert b"503 Service Unavailable" in await _spoken(service, b"")
-
-
 async def _spoken(service: OpenService, data: bytes) -> bytes:
     """What the service says to `data` until it closes the connection."""
     said = b""

@@ -104,6 +104,21 @@ def test_what_is_not_started(tmp_path: Path, options: list[str], code: str, said
     assert ended.stderr.rstrip().endswith(f"[{code}]")
 
 
+def test_a_data_folder_that_others_can_change_is_not_used(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    ended = moonpool(tmp_path, "serve", "--port", "0", "--data-dir", str(shared))
+    assert (ended.exit_code, list(shared.iterdir())) == (2, [])
+    assert "everybody can write" in ended.stderr
+
+    if os.geteuid() == 0:
+        shared.chmod(0o755)
+        os.chown(shared, 65534, -1)
+        ended = moonpool(tmp_path, "serve", "--port", "0", "--data-dir", str(shared))
+        assert (ended.exit_code, "belongs to uid 65534" in ended.stderr) == (2, True)
+
+
 @pytest.mark.slow
 @pytest.mark.req("B-022", "B-077", "H-057", "K-016")
 def test_a_call_in_progress_ends_before_the_process_does(tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ from moonpool.core.phrases import said
 from moonpool.upstreams.base import UpstreamError, UpstreamProtocolError
 from moonpool.upstreams.changes import ChangeStream, notified
 from moonpool.upstreams.connection_failures import ConnectionFailures
+from moonpool.upstreams.forms import URL_ELICITATION_REQUIRED
 from moonpool.upstreams.http import EXCHANGE, Exchange
 from moonpool.upstreams.listing import ListingPages
 from moonpool.upstreams.open_call import OPEN_CALL
@@ -36,7 +37,6 @@ from moonpool.upstreams.protocol_version import CLIENT, UnknownRevisionError, di
 from moonpool.upstreams.resources_and_prompts import SUBSCRIBE, offered_tools
 from moonpool.upstreams.results import check_encodable, check_result
 from moonpool.upstreams.server_logging import LEVELS, ServerLogging
-from moonpool.upstreams.server_requests import URL_REQUIRED
 from moonpool.upstreams.tool_calls import ToolCalls
 
 if TYPE_CHECKING:
@@ -213,7 +213,9 @@ class ServerConnection:
 
     async def _show_addresses(self, error: UpstreamProtocolError, call: OpenCall[Any] | None) -> None:
         """Where a server wants a person elsewhere first. It is not called again: nobody knows how long that takes."""
-        if error.rpc_code != URL_REQUIRED or not await self._server_requests.show_addresses(error.rpc_data, call):
+        if error.rpc_code != URL_ELICITATION_REQUIRED or not await self._server_requests.show_addresses(
+            error.rpc_data, call
+        ):
             return
         problem = error.for_guest.removeprefix(f"server {self._config.server_id!r} ")
         told = f"{problem}; the user was shown the address that this needs: call again once that is done"

@@ -46,8 +46,6 @@ ROUND_COUNT_MAX: Final = 8
 ROOT_COUNT_MAX: Final = 100
 ROOT_CHARS_MAX: Final = 4096
 _INPUT_COUNT_MAX: Final = 16
-URL_REQUIRED: Final = -32042
-"""2025-11-25: a call is refused until a person has been at the addresses in the error's data."""
 _URLS_MAX: Final = 3
 
 
@@ -200,7 +198,7 @@ class PendingServerRequests:
         return again
 
     async def show_addresses(self, data: JsonValue, call: OpenCall[Any] | None) -> bool:
-        """Show a person the addresses of an `URL_REQUIRED` error, whole; whether all of them were accepted.
+        """Show a person, whole, the addresses without which a server refuses a call; whether all were accepted.
 
         A client that calls without code gets the error itself, which tells it the same.
         """
