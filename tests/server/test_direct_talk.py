@@ -11,7 +11,8 @@ import anyio
 import pytest
 
 from apps import SERVERS
-from moonpool.server.mcp.direct.relay import LOG_BYTES_MAX, LOGS_PER_SECOND_MAX
+from moonpool.server.mcp.direct import relay
+from moonpool.server.mcp.direct.relay import LOG_BYTES_MAX
 from server.direct_wire import LEGACY, META, MODERN, open_tenant_of, tools_of, wire
 
 if TYPE_CHECKING:
@@ -128,18 +129,21 @@ async def test_a_client_hears_messages_from_its_level_on_and_from_info_on_unaske
 
 
 @pytest.mark.req("C-063", "C-064", "G-022")
-async def test_a_flood_of_messages_is_bounded_and_holds_no_secret(tmp_path: Path) -> None:
+async def test_a_flood_of_messages_is_bounded_and_holds_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "LOGS_PER_SECOND_MAX", 5)
     server = {**entry(SERVERS / "curious.py", "legacy"), "env": {"API_TOKEN": "tok-4711-abcdefghijkl"}}
     said = remark("info", {"is": ["tok-4711-abcdefghijkl"]}, logger="tok-4711-abcdefghijkl")
     large = remark("info", "x" * (LOG_BYTES_MAX + 1))
     async with open_tenant_of(tmp_path, {"c": server}) as tenant, tools_of(tenant) as tools, wire(tools) as one:
         await one.call("say", **large)
-        await one.call("say", **said, times=10_000)
+        await one.call("say", **said, times=1_000)
         await one.call("say", method="notifications/none")
 
     heard = one.told("notifications/message")
     assert heard[0]["data"] == "(a log message above 64 KiB was left out)"
-    assert LOGS_PER_SECOND_MAX <= len(heard) <= 40 * LOGS_PER_SECOND_MAX  # of 10,000, which no machine takes 40 s for
+    assert 5 <= len(heard) <= 500  # of 1,000, which no machine takes 100 s for
     assert "tok-4711" not in json.dumps(one.heard)
 
 
