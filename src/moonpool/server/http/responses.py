@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 JSON: Final = "application/json"
 STREAM: Final = "text/event-stream"
 LIMITED: Final = 429
-"""The code of an answer with that status: our own are none of those that JSON-RPC and MCP keep for themselves (A-018)."""
+"""The code of an answer with that status. Codes of ours are none that JSON-RPC keeps for itself (A-018)."""
 _STREAM_HEADERS: Final = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
 
 
