@@ -192,6 +192,7 @@ async def test_a_profile_that_is_not_offered_is_unknown() -> None:
         assert other.status_code == 404
 
 
+@pytest.mark.req("G-023")
 async def test_probes_need_no_credential_and_say_little() -> None:
     async with served({}) as service:
         for path, said in (("/healthz", "ok\n"), ("/readyz", "ready\n")):
@@ -205,6 +206,7 @@ async def test_probes_need_no_credential_and_say_little() -> None:
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
 
 
+@pytest.mark.req("G-023")
 async def test_figures_are_for_everybody_only_without_authentication(service: OpenService) -> None:
     figures = await service.http.get("/metrics")
 

@@ -133,16 +133,17 @@ async def test_wrong_messages_have_the_codes_of_json_rpc(
     assert refused.status_code == (status or 200)
 
 
-@pytest.mark.req("B-064", "B-070", "B-073", "B-074", "B-048", "X-01")
-async def test_headers_must_fit(service: OpenService) -> None:
-    session = await service.session("2025-06-18")
+@pytest.mark.req("B-064", "B-070", "B-073", "B-074", "B-048", "L-007", "X-01")
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
+async def test_headers_must_fit(service: OpenService, version: str) -> None:
+    session = await service.session(version)
 
     async def status(**headers: str) -> tuple[int, Any]:
         answer = await service.post(request("ping"), **headers)
         return answer.status_code, answer.json().get("error", {}).get("code")
 
     assert await status(**session, mcp_protocol_version="2025-03-26") == (400, -32600)
-    assert await status(**session, mcp_protocol_version="2025-06-18") == (200, None)
+    assert await status(**session, mcp_protocol_version=version) == (200, None)
     assert await status(mcp_protocol_version="1999-01-01") == (400, -32022)
     assert await status(mcp_session_id="a-guess") == (404, -32600)
     named = await service.post(request("tools/list", {"_meta": MODERN_META}))
