@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import itertools
 import json
@@ -174,10 +175,25 @@ async def test_a_credential_without_the_scope_is_told_which() -> None:
             assert f'error="insufficient_scope", scope="{scope}"' in refused.headers["www-authenticate"]
         assert (await service.post(request("ping"), **run)).status_code == 200
         assert (await service.http.get("/sse", headers={**files, **STREAMS})).status_code == 403
+        for method in ("GET", "DELETE"):
+            assert (await service.http.request(method, "/mcp", headers={**files, **STREAMS})).status_code == 403
         assert (await service.http.get("/metrics", headers=run)).status_code == 403
         for name, status in (("tenants", 403), ("operators", 200)):  # figures are of all organisations together
             told = await service.http.get("/metrics", headers={"authorization": f"Bearer {name}"})
             assert told.status_code == status
+
+
+async def test_an_organisation_that_could_not_be_opened_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device", "/var/lib/secret")
+
+    async with served({"me": caller("me")}) as service:
+        with monkeypatch.context() as disk:
+            disk.setattr("moonpool.bootstrap.service.open_queue", full)
+            refused = await service.post(request("ping"), authorization="Bearer me")
+        assert (refused.status_code, refused.json()["error"]) == (503, "service_busy")
+        assert "secret" not in refused.text
+        assert (await service.post(request("ping"), authorization="Bearer me")).status_code == 200
 
 
 async def test_a_profile_that_is_not_offered_is_unknown() -> None:
