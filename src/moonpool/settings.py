@@ -179,6 +179,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     database_connections_max: _Count = 10
     """Connections of one process to a PostgreSQL server."""
 
+    replica_lease_s: _Amount = 15.0
+    """How long a replica of the service on PostgreSQL may be silent before others take it for dead."""
+
     key_region: str = "local"
     """The second part of each new key: `sk-local-...`."""
 

@@ -25,6 +25,7 @@ from moonpool.policy import Layer, LayerName, Policy, Rule, Verdict
 from moonpool.server.mcp.approver import ElicitingApprover
 from moonpool.server.named_sessions import wire
 from moonpool.server.named_sessions.connection import Client, ClientApprover
+from moonpool.settings import Settings
 from moonpool.terminal.approver import TerminalApprover
 from moonpool.terminal.device import Terminal
 from pipeline.test_pipeline import CANARY, Bench, type_of
@@ -61,7 +62,7 @@ class Stand(Protocol):
 class TerminalStand:
     def __init__(self, ours: socket.socket, theirs: socket.socket) -> None:
         self.approver = TerminalApprover(
-            Terminal(ours.fileno(), nullcontext), name="terminal:alice", grants=GrantFiles(Path("/nowhere"))
+            Terminal(ours.fileno(), nullcontext), name="terminal:alice", grants=GrantFiles(Settings(), Path("/nowhere"))
         )
         self._theirs, self._seen, self._answered = theirs, "", 0
 

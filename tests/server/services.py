@@ -12,6 +12,7 @@ import httpx2
 
 from apps import DATA
 from moonpool.bootstrap.service import open_service
+from moonpool.ipybox.mcp_server.hosted import served_profiles
 from moonpool.server.http.admission import Bearers, Everybody
 from moonpool.server.http.application import Application
 from moonpool.server.http.callers import SCOPES, HttpCaller
@@ -97,6 +98,7 @@ async def serving(
             report=lambda _: None,
             state=state,
             backend=backend,
+            profiles=served_profiles(),
             is_open=callers is None,
         ) as service,
     ):

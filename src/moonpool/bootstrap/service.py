@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.engine import open_engine
 from moonpool.bootstrap.folders import data_folder
+from moonpool.bootstrap.replicas import open_replica
 from moonpool.bootstrap.session_tenants import TenantsOfSessions
 from moonpool.bootstrap.tenant import open_tenant
 from moonpool.configuration.policies import policy_in_force
@@ -37,8 +38,8 @@ from moonpool.server.http.sessions.registry import open_sessions
 from moonpool.server.http.sessions.tenants import SessionBounds
 from moonpool.server.mcp.client_requests import Bindings
 from moonpool.server.mcp.profiles import PROFILES
-from moonpool.store.journal_reading import FileJournalReader
-from moonpool.store.paths import DEFAULT_TENANT, journal_path, tenant_dir
+from moonpool.store.journals import journal_reader
+from moonpool.store.paths import DEFAULT_TENANT, tenant_dir
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from moonpool.bootstrap.engine import Engine
+    from moonpool.bootstrap.replicas import Replica
     from moonpool.bootstrap.tenant import Tenant
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.audit import JournalReader
@@ -83,9 +85,11 @@ class Organisations:
         *,
         is_alone: bool,
         consents: Consents | None,
+        replica: Replica,
     ) -> None:
         """`is_alone`: this process can keep only one apart from others, see `sandboxes.identity`."""
         self._engine, self._config, self._report, self._consents = engine, config, report, consents
+        self._replica = replica
         self._count_max = 1 if is_alone else TENANTS_MAX
         self._stack = AsyncExitStack()
         self._opening: dict[str, asyncio.Task[OpenOrganisation]] = {}
@@ -131,9 +135,12 @@ class Organisations:
                     approver=events,
                     policy=policy,
                     eagerly=True,
+                    journal_place=self._replica.journal_place(organisation),
+                    kept=self._replica.kept(organisation),
                     consents=self._consents,
                 )
             )
+            self._replica.runs(organisation, tenant.executions)
             self._stack.push_async_exit(stack.pop_all())
             return OpenOrganisation(tenant, events)
 
@@ -187,11 +194,13 @@ async def open_service(  # noqa: PLR0913  what a service is made of
     backend: SandboxBackend | None = None,
     is_open: bool = False,
     consents: Consents | None = None,
+    on_lost: Callable[[str], None] = _log.error,
 ) -> AsyncGenerator[Service]:
     """Open it and prove that code can be isolated. Raises the errors of `open_engine`, ConfigError, SandboxStartError.
 
     `state` is the folder of what organisations own. `is_open`: without authentication, for one organisation and its
-    figures for everybody. Without `consents` no OAuth client uses a login to a server.
+    figures for everybody. Without `consents` no OAuth client uses a login to a server. `on_lost` is told when other
+    replicas have taken this one for dead: nothing is recorded any more, so it should end.
     """
     state = state or data_folder(settings, environ)
     await asyncio.to_thread(policy_in_force, settings, config)  # first: nothing may start without a policy
@@ -203,7 +212,8 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         is_alone = not serves_several_tenants()
         if is_alone and not is_open:
             await engine.backend.close_scope(engine.sandbox_spec.scope)  # its uid is wanted for the organisation
-        organisations = Organisations(engine, config, report, is_alone=is_alone, consents=consents)
+        replica = await stack.enter_async_context(open_replica(settings, state, on_lost))
+        organisations = Organisations(engine, config, report, is_alone=is_alone, consents=consents, replica=replica)
         stack.push_async_callback(lambda: finish(organisations.close()))
         servers = PrincipalServers(_Tools(organisations))
         stack.push_async_callback(lambda: finish(servers.close()))
@@ -211,7 +221,7 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         if is_open:
             await organisations.get(DEFAULT_TENANT)
         endpoints = McpEndpoints(servers, profiles, body_bytes_max=settings.request_bytes_max)
-        figures = MetricsApp(_metrics(engine, FileJournalReader(journal_path(state))), hosts=None)
+        figures = MetricsApp(_metrics(engine, journal_reader(settings, state)), hosts=None)
         routes = (
             asgi_route("/mcp", endpoints.mcp),
             asgi_route("/mcp/{profile}", endpoints.mcp),

@@ -59,9 +59,9 @@ def create(  # noqa: PLR0913  options of the command
     from moonpool.core.durations import duration_s
 
     if profile is not None:
-        from moonpool.server.mcp.profiles import PROFILES
+        from moonpool.ipybox.mcp_server.hosted import served_profiles
 
-        PROFILES.find(profile)
+        served_profiles().find(profile)
     spec = KeySpec(
         organisation_id=org,
         scopes=scopes_of(scopes),

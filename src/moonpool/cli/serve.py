@@ -19,9 +19,10 @@ from moonpool.cli.commands import command, config_option
 from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.cli.mcp import settings_of_service
 from moonpool.cli.printer import remark
-from moonpool.core.errors import ConfigError
+from moonpool.core.errors import ConfigError, Fault, MoonpoolError
 from moonpool.core.phrases import on_one_line
 from moonpool.environments.progress import stderr_progress
+from moonpool.ipybox.mcp_server.hosted import served_profiles
 from moonpool.server.http.application import Application
 from moonpool.server.http.health import Readiness
 from moonpool.server.http.request_limits import Names
@@ -32,6 +33,14 @@ if TYPE_CHECKING:
 
     from moonpool.server.http.admission import Admission
     from moonpool.settings import Settings
+
+
+class ReplicaLostError(MoonpoolError):
+    """The other replicas have taken this one for dead. It ends, since nothing is recorded any more."""
+
+    code = "replica_lost"
+    fault = Fault.HOST
+    retryable = True
 
 
 @command
@@ -94,7 +103,7 @@ def _everyone(address: str, profile: str | None) -> Admission:
             f"--no-auth would let everybody who reaches {address} run code; leave --host out, or leave --no-auth out "
             "and use keys"
         )
-    return everybody(profile)
+    return everybody(profile, served_profiles())
 
 
 async def _serve(
@@ -124,6 +133,12 @@ async def _serve(
             admitted = Admitted(admission=everyone)
         application = Application(names, admitted.admission, readiness)
         stop = bound.enter_context(_stopping())
+        reasons: list[str] = []
+
+        def lost(why: str) -> None:
+            reasons.append(why)
+            stop.set()
+
         progress = bound.enter_context(stderr_progress())
         async with http_served(listener, application) as server:
             service_open = open_service(
@@ -132,9 +147,11 @@ async def _serve(
                 config=config,
                 report=_report,
                 state=state,
+                profiles=served_profiles(),
                 progress=progress,
                 is_open=everyone is not None,
                 consents=admitted.consents,
+                on_lost=lost,
             )
             async with service_open as service:
                 application.open(service.routes, (*admitted.public, *service.public))
@@ -143,6 +160,8 @@ async def _serve(
                     _report("there are no keys yet; `moonpool keys create --org ORG` makes one")
                 _report(f"MCP at http://{listener.netloc}/mcp")
                 await stop.wait()
+                if reasons:
+                    raise ReplicaLostError(reasons[0])
                 stop.clear()
                 readiness.phase = "draining"
                 _report(f"stopping; calls in progress have {DRAIN_S:g} s to end")

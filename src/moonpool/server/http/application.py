@@ -17,6 +17,8 @@ from moonpool.server.http.callers import AuthenticationError, ScopeError
 from moonpool.server.http.health import healthz, readyz
 from moonpool.server.http.request_limits import ClientGoneError, RequestError
 from moonpool.server.http.responses import plain_error, rpc_error
+from moonpool.server.http.sessions.bodies import error_answer
+from moonpool.server.http.sessions.errors import UnknownPathError
 from moonpool.server.mcp.profiles import UnknownProfileError
 from moonpool.store.database.base import DatabaseError
 
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 RETRY_S: Final = "1"
 _RPC_PATHS: Final = ("/mcp", "/sse", "/message")
+_SESSIONS_PATH: Final = "/v1/"
 _log = logging.getLogger(__name__)
 
 
@@ -89,6 +92,8 @@ class Application:
 
     def _refusal(self, scope: Scope, error: Exception) -> Response:
         """SECURITY: errors of this host are not shown to whoever calls from elsewhere; the log has them."""
+        if scope["path"].startswith(_SESSIONS_PATH):
+            return self._refusal_about_sessions(scope, error)
         rpc = scope["path"].startswith(_RPC_PATHS)
         match error:
             case AuthenticationError():
@@ -115,6 +120,18 @@ class Application:
                 _log.error("a request to %s failed", scope["path"], exc_info=error)
                 text = "Internal error; the server's log says more"
                 return rpc_error(500, text) if rpc else plain_error(500, "internal_error", text)
+
+    def _refusal_about_sessions(self, scope: Scope, error: Exception) -> Response:
+        """The same in the form that `/v1/openapi.json` describes."""
+        match error:
+            case AuthenticationError():
+                return error_answer(error, 401, {"www-authenticate": self._admission.challenge(scope)})
+            case RequestError():
+                return error_answer(error, error.status, error.headers)
+            case DatabaseError():
+                return error_answer(error, 503)
+            case _:
+                return error_answer(error)
 
 
 def asgi_route(path: str, endpoint: ASGIApp) -> Route:
@@ -154,4 +171,7 @@ def admins_only(endpoint: ASGIApp, organisation: str) -> ASGIApp:
 
 
 async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["path"].startswith(_SESSIONS_PATH):  # of a character that Starlette has in no path
+        await error_answer(UnknownPathError())(scope, receive, send)
+        return
     await plain_error(404, "not_found", "there is nothing at this path; MCP is at /mcp")(scope, receive, send)

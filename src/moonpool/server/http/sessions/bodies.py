@@ -112,4 +112,4 @@ def error_answer(error: Exception, status: int | None = None, headers: Mapping[s
     body = error_body(error)
     status = status or status_of(body)
     retry = {"retry-after": str(RETRY_AFTER_S)} if status in {429, 503} else {}
-    return json_answer(ErrorAnswer(error=body), status, {**(headers or {}), **retry})
+    return json_answer(ErrorAnswer(error=body), status, {**retry, **(headers or {})})
