@@ -16,6 +16,7 @@ import pytest
 from moonpool.core.errors import ConfigError
 from moonpool.server.http import request_limits, serving
 from moonpool.server.http.request_limits import Names, RequestError
+from moonpool.server.http.sessions import file_routes
 from server.services import JSON_TYPE, STREAMS, caller, execute, handshake, request
 from server.services import serving as served
 
@@ -104,6 +105,21 @@ async def test_slow_clients_are_dropped(service: OpenService, monkeypatch: pytes
 
 
 @pytest.mark.claim("C-WEB-3")
+@pytest.mark.req("B-079")
+async def test_a_file_that_comes_too_slowly_is_given_up(service: OpenService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_routes, "BODY_S", 0.05)
+    monkeypatch.setattr(serving, "HEAD_S", 0.5)  # for the rest of the body
+    session = (await service.http.post("/v1/sessions", json={})).json()["id"]
+    path = f"/v1/sessions/{session}/files/content?path=x"
+    head = f"PUT {path} HTTP/1.1\r\nhost: {service.base[7:]}\r\ncontent-length: 900\r\n\r\n"
+
+    refused = await _spoken(service, f"{head}abc".encode())
+    assert b'"transfer_timeout"' in refused
+    assert (await service.http.get(path)).json()["error"]["code"] == "file_missing"
+    assert (await service.http.put(path, content=b"all of it")).json()["size"] == 9
+    await service.http.delete(f"/v1/sessions/{session}")
+
+
 @pytest.mark.req("B-079")
 async def test_a_cut_body_starts_nothing(service: OpenService) -> None:
     text = json.dumps(execute("open('/workspace/x', 'w')")).encode()
