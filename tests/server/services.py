@@ -102,7 +102,7 @@ async def serving(
             is_open=callers is None,
         ) as service,
     ):
-        application.open(service.routes)
+        application.open(service.routes, limiter=service.limiter)
         readiness.phase = "ready"
         base = f"http://{listener.netloc}"
         async with httpx2.AsyncClient(base_url=base, timeout=60) as http:

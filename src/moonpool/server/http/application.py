@@ -1,6 +1,7 @@
 """The ASGI application of the service: what every request passes, the routes, and errors in one form.
 
-A request passes in this order: the names of this service, readiness, its caller, its endpoint. Probes pass nothing.
+A request passes in this order: the names of this service, readiness, its caller and its rate, its endpoint. Probes
+pass nothing.
 """
 
 from __future__ import annotations
@@ -12,11 +13,12 @@ from starlette.responses import Response
 from starlette.routing import Match, Mount, Route, Router
 
 from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.features.caller_limits.model import LimitExceededError
 from moonpool.server.http.admission import caller_in, keep_caller
 from moonpool.server.http.callers import AuthenticationError, ScopeError
 from moonpool.server.http.health import healthz, readyz
 from moonpool.server.http.request_limits import ClientGoneError, RequestError
-from moonpool.server.http.responses import plain_error, rpc_error
+from moonpool.server.http.responses import limit_error, plain_error, rpc_error
 from moonpool.server.http.sessions.bodies import error_answer
 from moonpool.server.http.sessions.errors import UnknownPathError
 from moonpool.server.mcp.profiles import UnknownProfileError
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from moonpool.features.caller_limits.service import CallerLimiter
     from moonpool.server.http.admission import Admission
     from moonpool.server.http.health import Readiness
     from moonpool.server.http.request_limits import Names
@@ -45,9 +48,13 @@ class Application:
         self._names, self._admission, self._readiness = names, admission, readiness
         self._router: Router | None = None
         self._public: Router | None = None
+        self._limiter: CallerLimiter | None = None
 
-    def open(self, routes: Sequence[BaseRoute], public: Sequence[BaseRoute] = ()) -> None:
-        """`routes` need a caller, `public` ones do not."""
+    def open(
+        self, routes: Sequence[BaseRoute], public: Sequence[BaseRoute] = (), *, limiter: CallerLimiter | None = None
+    ) -> None:
+        """`routes` need a caller, whose requests `limiter` counts; `public` ones do not."""
+        self._limiter = limiter
         self._router = Router(routes, redirect_slashes=False, default=_nothing_here)
         self._public = Router(public, redirect_slashes=False, default=_nothing_here)
 
@@ -80,7 +87,10 @@ class Application:
         if any(route.matches(scope)[0] is not Match.NONE for route in self._public.routes):
             await self._public(scope, receive, send)
             return
-        keep_caller(scope, await self._admission.caller(scope))
+        caller = await self._admission.caller(scope)
+        if self._limiter is not None:
+            await self._limiter.take(caller)
+        keep_caller(scope, caller)
         await self._router(scope, receive, send)
 
     def _probe(self, scope: Scope) -> Response | None:
@@ -106,6 +116,8 @@ class Application:
                 if rpc:
                     return rpc_error(error.status, str(error), code=error.rpc_code, headers=error.headers)
                 return plain_error(error.status, error.code, str(error), error.headers)
+            case LimitExceededError():
+                return limit_error(error, rpc=rpc)
             case UnknownProfileError():
                 return plain_error(404, error.code, str(error))
             case DatabaseError():  # it names hosts and files
