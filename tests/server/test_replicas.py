@@ -15,8 +15,6 @@ from anyio.to_thread import run_sync
 
 from apps import fixture_server
 from moonpool.configuration.servers import parse_config
-from moonpool.features.receipts.model import State
-from moonpool.features.receipts.service import execution_states
 from server.services import caller, execute, serving
 from server.test_http_long_runs import gated, told, wait
 from store.journals import reader_of
