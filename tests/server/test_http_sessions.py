@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
+from moonpool.server.http import principal_servers
 from server.services import (
     MODERN_META,
     STREAMS,
@@ -39,6 +41,18 @@ VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 async def service() -> AsyncGenerator[OpenService]:
     async with serving() as one:
         yield one
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="without root there is one uid, which serves one organisation")
+async def test_the_organisation_with_most_callers_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = {"other": caller("other", "acme")}
+    async with serving(few | {name: caller(name) for name in ("a", "b", "c")}) as service:
+        monkeypatch.setattr(principal_servers, "CALLERS_MAX", 3)
+        longest, first, second = [await service.session(authorization=f"Bearer {name}") for name in ("other", "a", "b")]
+        assert (await service.post(request("ping"), authorization="Bearer c")).status_code == 200
+        kept = [(await service.post(request("ping"), **one)).status_code for one in (longest, second)]
+        assert kept == [200, 200]
+        assert (await service.post(request("ping"), **first)).status_code == 404
 
 
 @pytest.mark.req("A-035", "A-041", "B-060", "B-061", "B-062", "B-065", "B-068", "A-024")

@@ -22,7 +22,6 @@ from moonpool.bootstrap.session_tenants import TenantOfSessions, TenantsOfSessio
 from moonpool.bootstrap.tenant import open_tenant
 from moonpool.bootstrap.terminal_tenants import TerminalTenants
 from moonpool.configuration.policies import policy_in_force
-from moonpool.core.errors import MoonpoolError
 from moonpool.core.version import VERSION
 from moonpool.features.approvals.events import EventApprover
 from moonpool.features.approvals.files import open_queue
@@ -111,7 +110,7 @@ class Organisations:
             opening = self._opening[organisation] = asyncio.create_task(self._open(organisation))
         try:
             return await asyncio.shield(opening)
-        except MoonpoolError:
+        except Exception:  # noqa: BLE001  whatever it was, the next request tries again
             # SECURITY: the message may name files of this machine; it is for the operator.
             _log.exception("the organisation %s cannot be served", organisation)
             if self._opening.get(organisation) is opening:

@@ -77,8 +77,10 @@ class McpEndpoints:
                 case "POST":
                     await self._post(server, scope, receive, send)
                 case "GET":
+                    caller_in(scope).require("execute")
                     await _get(server, Headers(scope=scope))(scope, receive, send)
                 case "DELETE":
+                    caller_in(scope).require("execute")
                     await _delete(server, Headers(scope=scope))(scope, receive, send)
                 case _:
                     response = rpc_error(405, "use POST, GET or DELETE", headers={"allow": "POST, GET, DELETE"})

@@ -42,9 +42,12 @@ def sessions_application(registry: SessionRegistry, caller_of: CallerOf) -> Star
     routes = [
         Route(one.path, _endpoint(one, caller_of), methods=[one.method], name=one.name) for one in _offered(registry)
     ]
-    return Starlette(
+    application = Starlette(
         routes=[*routes, openapi_route(registry, "/openapi.json")], exception_handlers={HTTPException: _refused}
     )
+    # SECURITY: behind TLS it would send clients to http://, and with them their credentials.
+    application.router.redirect_slashes = False
+    return application
 
 
 def openapi_route(registry: SessionRegistry, path: str = "/v1/openapi.json") -> Route:
