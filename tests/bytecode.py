@@ -43,7 +43,7 @@ def compile_ahead(config: pytest.Config) -> None:
 
     def compile_imports() -> None:
         import_host()
-        for path in _TESTS.rglob("*.py"):
+        for path in (*_TESTS.glob("*.py"), *_TESTS.glob("*/*.py")):  # deeper ones may be a test's material
             if path not in rewritten and path.name != "conftest.py":
                 compileall.compile_file(path, quiet=2)
 
