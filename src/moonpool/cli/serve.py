@@ -18,9 +18,9 @@ from moonpool.bootstrap.service import everybody, open_service
 from moonpool.cli.commands import command, config_option
 from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.cli.mcp import settings_of_service
-from moonpool.cli.printer import remark
+from moonpool.cli.service_log import ServiceLog
+from moonpool.cli.settings import settings_option, use_settings
 from moonpool.core.errors import ConfigError, Fault, MoonpoolError
-from moonpool.core.phrases import on_one_line
 from moonpool.environments.progress import stderr_progress
 from moonpool.ipybox.mcp_server.hosted import served_profiles
 from moonpool.server.http.application import Application
@@ -45,6 +45,7 @@ class ReplicaLostError(MoonpoolError):
 
 @command
 @config_option
+@settings_option
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="IP", help="The address to listen at.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0: any free port.")
 @click.option(
@@ -63,9 +64,24 @@ class ReplicaLostError(MoonpoolError):
 @click.option("--env", metavar="NAME", help="Environment: base or data. Default: data once it was built.")
 @click.option("--policy", type=Path, metavar="FILE", help="Rules for tool calls (TOML). Default: MOONPOOL_POLICY.")
 @click.option("--backend", metavar="NAME", help="Sandbox: zygote or bubblewrap.")
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="json: one line of JSON on stderr for each request, and for everything else that is said.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="warning",
+    show_default=True,
+    help="From which level on Moonpool's own log lines are shown.",
+)
 def serve(  # noqa: PLR0913  its options
     *,
     config: Path | None,
+    settings: Path | None,
     host: str,
     port: int,
     data_dir: Path | None,
@@ -75,8 +91,13 @@ def serve(  # noqa: PLR0913  its options
     env: str | None,
     policy: Path | None,
     backend: str | None,
+    log_format: str,
+    log_level: str,
 ) -> None:
     """Serve MCP over HTTP to many clients at once."""
+    use_settings(settings)
+    logs = ServiceLog(as_json=log_format == "json", level=log_level.upper())
+    logs.begin()
     if profile is not None and not no_auth:
         raise click.UsageError("--profile needs --no-auth; else the path or the credential names the profile")
     address = _address(host)
@@ -84,7 +105,7 @@ def serve(  # noqa: PLR0913  its options
     overrides: dict[str, Path | str | None] = {
         "policy": policy, "environment": env, "backend": backend, "database_url": database_url,
     }  # fmt: skip
-    asyncio.run(_serve(address, port, everyone, config, data_dir, overrides))
+    asyncio.run(_serve(address, port, everyone, config, data_dir, overrides, logs))
 
 
 def _address(host: str) -> str:
@@ -113,6 +134,7 @@ async def _serve(
     config_path: Path | None,
     data_dir: Path | None,
     overrides: dict[str, Path | str | None],
+    logs: ServiceLog,
 ) -> None:
     """Serve until a signal, then answer what is in progress; without `everyone`, those with a credential.
 
@@ -140,12 +162,12 @@ async def _serve(
             stop.set()
 
         progress = bound.enter_context(stderr_progress())
-        async with http_served(listener, application) as server:
+        async with http_served(listener, logs.requests_of(application)) as server:
             service_open = open_service(
                 settings,
                 environ=os.environ,
                 config=config,
-                report=_report,
+                report=logs.say,
                 state=state,
                 profiles=served_profiles(),
                 progress=progress,
@@ -160,14 +182,14 @@ async def _serve(
                     readiness.checks["database"] = admitted.ask_database
                 readiness.phase = "ready"
                 if admitted.has_no_keys:
-                    _report("there are no keys yet; `moonpool keys create --org ORG` makes one")
-                _report(f"MCP at http://{listener.netloc}/mcp")
+                    logs.say("there are no keys yet; `moonpool keys create --org ORG` makes one")
+                logs.say(f"MCP at http://{listener.netloc}/mcp")
                 await stop.wait()
                 if reasons:
                     raise ReplicaLostError(reasons[0])
                 stop.clear()
                 readiness.phase = "draining"
-                _report(f"stopping; calls in progress have {DRAIN_S:g} s to end")
+                logs.say(f"stopping; calls in progress have {DRAIN_S:g} s to end")
                 service.servers.end_listening()
                 await _until(stop, server.drain(DRAIN_S, busy=lambda: service.is_busy))
 
@@ -213,7 +235,3 @@ def _stopping() -> Generator[asyncio.Event]:
         for number in numbers:
             with suppress(ValueError):
                 loop.remove_signal_handler(number)
-
-
-def _report(text: str) -> None:
-    remark(on_one_line(text))
