@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import anyio
+
 from moonpool.core.audit import JournalError
 from moonpool.core.audit_records import AdministrationRecord, time_stamp
 from moonpool.store.journals import open_journal_place
@@ -118,7 +120,8 @@ class Administration:
         try:
             await self._record(organisation, action, subject, details)
         except BaseException:
-            await undo()
+            with anyio.CancelScope(shield=True):
+                await undo()
             raise
 
     async def _taken(
