@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -18,8 +18,9 @@ from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.engine import open_engine
 from moonpool.bootstrap.folders import data_folder
 from moonpool.bootstrap.replicas import open_replica
-from moonpool.bootstrap.session_tenants import TenantsOfSessions
+from moonpool.bootstrap.session_tenants import TenantOfSessions, TenantsOfSessions
 from moonpool.bootstrap.tenant import open_tenant
+from moonpool.bootstrap.terminal_tenants import TerminalTenants
 from moonpool.configuration.policies import policy_in_force
 from moonpool.core.errors import MoonpoolError
 from moonpool.core.version import VERSION
@@ -37,7 +38,7 @@ from moonpool.server.http.figures import Metrics
 from moonpool.server.http.lapsed_callers import lapsed_callers_ended
 from moonpool.server.http.mcp_endpoint import McpEndpoints
 from moonpool.server.http.metrics import PATH, MetricsApp
-from moonpool.server.http.principal_servers import PrincipalServers, ServiceBusyError
+from moonpool.server.http.principal_servers import TIDY_S, PrincipalServers, ServiceBusyError
 from moonpool.server.http.sessions.application import openapi_route, sessions_application
 from moonpool.server.http.sessions.registry import open_sessions
 from moonpool.server.http.sessions.tenants import SessionBounds
@@ -69,6 +70,7 @@ if TYPE_CHECKING:
     from moonpool.settings import Settings
 
 TENANTS_MAX: Final = 256
+_FIRST_USE_S: Final = 60.0
 _log = logging.getLogger(__name__)
 
 
@@ -175,9 +177,9 @@ class Service:
     engine: Engine
     organisations: Organisations
     servers: PrincipalServers
+    sessions: SessionRegistry
     routes: Sequence[BaseRoute]
     public: Sequence[BaseRoute]  # of these, for everybody
-    sessions: SessionRegistry
     check_environment: Callable[[], Awaitable[None]]
     """Raises when the default environment's files are not there any more."""
     limiter: CallerLimiter
@@ -186,6 +188,17 @@ class Service:
     def is_busy(self) -> bool:
         """Whether a call is in progress or an execution goes on, also if no request waits for it."""
         return self.servers.open_calls > 0 or self.sessions.is_busy or self.organisations.executes_in_background
+
+    async def unused(self) -> None:
+        """Return once there is no session and no client of MCP any more; the first may take a while to come."""
+        sessions = self.sessions
+        wait_s = _FIRST_USE_S
+        while wait_s == _FIRST_USE_S or not (sessions.is_empty and self.servers.is_idle):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await sessions.changed.wait()
+            sessions.changed.clear()
+            wait_s = TIDY_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +261,9 @@ async def open_service(  # noqa: PLR0913  what a service is made of
             limits_of=admitted and admitted.limits_of,
             background=organisations.background_count,
         )
-        sessions = await stack.enter_async_context(_sessions(organisations, settings, limiter))
+        may_be_default = is_open or not is_alone  # else the one tenant that there can be is an organisation's
+        opening = _sessions(engine, config, organisations, limiter, may_be_default)
+        sessions = await stack.enter_async_context(opening)
         if admitted is not None and admitted.find_lapsed is not None:
             await stack.enter_async_context(lapsed_callers_ended(servers, sessions, admitted.find_lapsed))
         if is_open:
@@ -267,9 +282,9 @@ async def open_service(  # noqa: PLR0913  what a service is made of
             engine=engine,
             organisations=organisations,
             servers=servers,
+            sessions=sessions,
             routes=routes,
             public=(openapi_route(sessions),),
-            sessions=sessions,
             check_environment=partial(_check_environment, engine),
             limiter=limiter,
         )
@@ -277,7 +292,11 @@ async def open_service(  # noqa: PLR0913  what a service is made of
 
 @asynccontextmanager
 async def _sessions(
-    organisations: Organisations, settings: Settings, limiter: CallerLimiter
+    engine: Engine,
+    config: McpConfig | None,
+    organisations: Organisations,
+    limiter: CallerLimiter,
+    may_be_default: bool,
 ) -> AsyncGenerator[SessionRegistry]:
     """Sessions over HTTP. On exit they are closed, and with them their streams; the tenants stay open."""
 
@@ -285,9 +304,14 @@ async def _sessions(
         one = await organisations.get(organisation)
         return one.tenant, one.events
 
-    tenants = TenantsOfSessions(opened)
+    async def own() -> tuple[Tenant, TenantOfSessions]:
+        return (await opened(DEFAULT_TENANT))[0], await tenants.tenant(DEFAULT_TENANT)
+
+    terminals = TerminalTenants(engine, config, own if may_be_default else None)
+    tenants = TenantsOfSessions(opened, terminals.tenant)
     try:
-        async with open_sessions(tenants, SessionBounds(idle_s=settings.session_idle_s), limiter=limiter) as registry:
+        bounds = SessionBounds(idle_s=engine.settings.session_idle_s)
+        async with open_sessions(tenants, bounds, limiter=limiter) as registry:
             yield registry
     finally:
         await finish(tenants.close())

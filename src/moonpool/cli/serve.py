@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import os
-import signal
 import stat
-from contextlib import AsyncExitStack, contextmanager, suppress
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,9 @@ from moonpool.bootstrap.service import everybody, open_service
 from moonpool.cli.commands import command, config_option
 from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.cli.mcp import settings_of_service
+from moonpool.cli.serve_local import serve_local
 from moonpool.cli.service_log import ServiceLog
+from moonpool.cli.service_serving import drained, served_at_socket, stopping, taken_folder
 from moonpool.cli.settings import settings_option, use_settings
 from moonpool.core.errors import ConfigError, Fault, MoonpoolError
 from moonpool.environments.progress import stderr_progress
@@ -26,11 +27,9 @@ from moonpool.ipybox.mcp_server.hosted import served_profiles
 from moonpool.server.http.application import Application
 from moonpool.server.http.health import Readiness
 from moonpool.server.http.request_limits import Names
-from moonpool.server.http.serving import DRAIN_S, ServiceListener, http_served
+from moonpool.server.http.serving import ServiceListener, http_served
 
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Generator
-
     from moonpool.server.http.admission import Admission
     from moonpool.settings import Settings
 
@@ -78,6 +77,8 @@ class ReplicaLostError(MoonpoolError):
     show_default=True,
     help="From which level on Moonpool's own log lines are shown.",
 )
+@click.option("--local", is_flag=True, help="At no address, for commands of this user only; ends when nothing is used.")
+@click.option("--ready-fd", type=int, hidden=True)
 def serve(  # noqa: PLR0913  its options
     *,
     config: Path | None,
@@ -93,18 +94,27 @@ def serve(  # noqa: PLR0913  its options
     backend: str | None,
     log_format: str,
     log_level: str,
+    local: bool,
+    ready_fd: int | None,
 ) -> None:
-    """Serve MCP over HTTP to many clients at once."""
+    """Serve MCP over HTTP to many clients at once, and sessions to this user's commands."""
     use_settings(settings)
     logs = ServiceLog(as_json=log_format == "json", level=log_level.upper())
     logs.begin()
+    overrides: dict[str, Path | str | None] = {
+        "policy": policy, "environment": env, "backend": backend, "database_url": database_url,
+    }  # fmt: skip
+    if local:
+        if no_auth or database_url is not None or data_dir is not None:
+            raise click.UsageError(
+                "--local has no address and no keys: --no-auth, --database-url, --data-dir do not go with it"
+            )
+        serve_local(config, overrides, ready_fd)
+        return
     if profile is not None and not no_auth:
         raise click.UsageError("--profile needs --no-auth; else the path or the credential names the profile")
     address = _address(host)
     everyone = _everyone(address, profile) if no_auth else None
-    overrides: dict[str, Path | str | None] = {
-        "policy": policy, "environment": env, "backend": backend, "database_url": database_url,
-    }  # fmt: skip
     asyncio.run(_serve(address, port, everyone, config, data_dir, overrides, logs))
 
 
@@ -146,6 +156,8 @@ async def _serve(
     listener = ServiceListener(host, port)
     async with AsyncExitStack() as bound:
         bound.callback(listener.close)
+        # SECURITY: with --no-auth everybody who reaches the address is this user; at the socket only this user is.
+        taken = None if everyone is not None else await bound.enter_async_context(taken_folder(state))
         readiness = Readiness()
         names = Names.of(host, listener.port, public_url=settings.public_url)
         if everyone is None:
@@ -154,7 +166,7 @@ async def _serve(
         else:
             admitted = Admitted(admission=everyone)
         application = Application(names, admitted.admission, readiness)
-        stop = bound.enter_context(_stopping())
+        stop = bound.enter_context(stopping())
         reasons: list[str] = []
 
         def lost(why: str) -> None:
@@ -181,17 +193,17 @@ async def _serve(
                 if admitted.ask_database is not None:
                     readiness.checks["database"] = admitted.ask_database
                 readiness.phase = "ready"
+                servers = [server]
+                if taken is not None:
+                    local = served_at_socket(taken, service, readiness)
+                    servers.append(await bound.enter_async_context(local))
                 if admitted.has_no_keys:
                     logs.say("there are no keys yet; `moonpool keys create --org ORG` makes one")
                 logs.say(f"MCP at http://{listener.netloc}/mcp")
                 await stop.wait()
                 if reasons:
                     raise ReplicaLostError(reasons[0])
-                stop.clear()
-                readiness.phase = "draining"
-                logs.say(f"stopping; calls in progress have {DRAIN_S:g} s to end")
-                service.servers.end_listening()
-                await _until(stop, server.drain(DRAIN_S, busy=lambda: service.is_busy))
+                await drained(logs.say, service, readiness, stop, *servers)
 
 
 def _state_folder(settings: Settings, data_dir: Path | None) -> Path:
@@ -210,28 +222,3 @@ def _state_folder(settings: Settings, data_dir: Path | None) -> Path:
     if found.st_mode & stat.S_IWOTH:
         raise ConfigError(f"everybody can write to the data folder {folder}; `chmod o-w` it, or name another one")
     return folder
-
-
-async def _until(stop: asyncio.Event, work: Coroutine[object, object, bool]) -> None:
-    """Wait for `work`, at most until another signal."""
-    working, stopped = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
-    try:
-        await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        working.cancel()
-        stopped.cancel()
-
-
-@contextmanager
-def _stopping() -> Generator[asyncio.Event]:
-    """An event that SIGTERM and SIGINT set."""
-    loop, stop = asyncio.get_running_loop(), asyncio.Event()
-    numbers = (signal.SIGTERM, signal.SIGINT)
-    for number in numbers:
-        loop.add_signal_handler(number, stop.set)
-    try:
-        yield stop
-    finally:
-        for number in numbers:
-            with suppress(ValueError):
-                loop.remove_signal_handler(number)

@@ -53,6 +53,8 @@ class HttpCaller:
     """A login of a user, or the host's terminal: it may answer questions that only a person may answer."""
     client_id: str | None = None  # of the OAuth client
     limits: CallerLimits = NO_LIMITS  # its own
+    is_terminal: bool = False
+    """A command of the service's own user, through its socket (`store.service_socket`)."""
 
     def require(self, scope: Scope) -> None:
         """Raises ScopeError without it."""

@@ -254,6 +254,11 @@ class PrincipalServers:
     def open_calls(self) -> int:
         return len(self._opening) + sum(server.open_calls for server in self._servers.values())
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether no client uses any of them."""
+        return not self._opening and all(server.is_idle for server in self._servers.values())
+
     def end_listening(self) -> None:
         for server in self._servers.values():
             server.end_listening()

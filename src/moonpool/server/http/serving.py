@@ -15,7 +15,7 @@ import logging
 import socket
 from contextlib import asynccontextmanager, suppress
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import h11
 from uvicorn.config import Config
@@ -79,15 +79,28 @@ class ServiceListener:
         self.socket.close()
 
 
+class Listener(Protocol):
+    """Where connections come in: at an address (`ServiceListener`), or at a socket (`store.service_socket`)."""
+
+    @property
+    def socket(self) -> socket.socket: ...
+    def close(self) -> None: ...
+
+
 class HttpServer:
     """The connections of one listener."""
 
-    def __init__(self, state: ServerState, server: asyncio.Server) -> None:
-        self._state, self._server = state, server
+    def __init__(self, state: ServerState, server: asyncio.Server, listener: Listener) -> None:
+        self._state, self._server, self._listener = state, server, listener
+
+    def end_listening(self) -> None:
+        """Accept nothing more."""
+        self._server.close()
+        self._listener.close()
 
     async def drain(self, seconds: float, *, busy: Callable[[], bool]) -> bool:
         """Accept nothing more and wait until every request is answered and nothing is `busy`; False: it took longer."""
-        self._server.close()
+        self.end_listening()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while True:
@@ -111,8 +124,13 @@ class HttpServer:
 
 
 @asynccontextmanager
-async def http_served(listener: ServiceListener, application: ASGIApp) -> AsyncGenerator[HttpServer]:
-    """Serve `application` inside the block; at its end all connections and the socket are closed."""
+async def http_served(
+    listener: Listener, application: ASGIApp, admits: Callable[[socket.socket], bool] = lambda _: True
+) -> AsyncGenerator[HttpServer]:
+    """Serve `application` inside the block; at its end all connections and the socket are closed.
+
+    A connection that `admits` does not want is closed before anything is read of it.
+    """
 
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:
         async def dated(message: Message) -> None:
@@ -142,9 +160,9 @@ async def http_served(listener: ServiceListener, application: ASGIApp) -> AsyncG
     waiting: dict[_Connection, None] = {}
     loop = asyncio.get_running_loop()
     server = await loop.create_server(
-        lambda: _Connection(config, state, waiting), sock=listener.socket, backlog=_BACKLOG
+        lambda: _Connection(config, state, waiting, admits), sock=listener.socket, backlog=_BACKLOG
     )
-    served = HttpServer(state, server)
+    served = HttpServer(state, server, listener)
     try:
         yield served
     finally:
@@ -155,12 +173,18 @@ async def http_served(listener: ServiceListener, application: ASGIApp) -> AsyncG
 class _Connection(H11Protocol):
     """One uvicorn connection, with limits on the number of connections and on the time of a head and of a stall."""
 
-    def __init__(self, config: Config, state: ServerState, waiting: dict[_Connection, None]) -> None:
+    def __init__(
+        self,
+        config: Config,
+        state: ServerState,
+        waiting: dict[_Connection, None],
+        admits: Callable[[socket.socket], bool],
+    ) -> None:
         """`waiting`: all connections without a request in progress, who waits longest first."""
         super().__init__(config, state, {})
         self.conn = BoundedConnection(HEAD_BYTES_MAX)
         self.logger, self.access_log = _requests_log, False
-        self._waiting = waiting
+        self._waiting, self._admits = waiting, admits
         self._head_end: asyncio.TimerHandle | None = None
         self._stall_end: asyncio.TimerHandle | None = None
 
@@ -171,7 +195,9 @@ class _Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > CONNECTIONS_MAX and not self._make_room():
+        if not self._admits(transport.get_extra_info("socket")):
+            transport.abort()
+        elif len(self.connections) > CONNECTIONS_MAX and not self._make_room():
             transport.write(_FULL)
             transport.close()
         else:

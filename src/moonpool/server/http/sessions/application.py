@@ -64,8 +64,10 @@ def _offered(registry: SessionRegistry) -> tuple[Operation, ...]:
 
 def _endpoint(operation: Operation, caller_of: CallerOf) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
+        whole = False
         try:
             caller = caller_of(request)
+            whole = caller.is_terminal
             if caller.profile not in _PROFILES:
                 raise ProfileForbidsError(caller.profile or "")
             if operation.scope is not None:
@@ -76,7 +78,7 @@ def _endpoint(operation: Operation, caller_of: CallerOf) -> Callable[[Request], 
         except ClientDisconnect:
             return Response(status_code=400)  # nobody reads it
         except Exception as error:  # noqa: BLE001  the boundary of requests: whatever it is, it has one form
-            return error_answer(error)
+            return error_answer(error, whole=whole)
 
     return endpoint
 

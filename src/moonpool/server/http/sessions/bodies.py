@@ -108,9 +108,11 @@ def json_answer(answer: object, status: int = 200, headers: Mapping[str, str] | 
     )
 
 
-def error_answer(error: Exception, status: int | None = None, headers: Mapping[str, str] | None = None) -> Response:
+def error_answer(
+    error: Exception, status: int | None = None, headers: Mapping[str, str] | None = None, *, whole: bool = False
+) -> Response:
     """The one form of every error; `status` where it is not the error's own."""
-    body = error_body(error)
+    body = error_body(error, whole=whole)
     status = status or status_of(body)
     retry_s = error.retry_s if isinstance(error, LimitExceededError) else RETRY_AFTER_S
     retry = {"retry-after": str(retry_s)} if status in {429, 503} else {}

@@ -138,15 +138,15 @@ _TOLD: Final = frozenset({"busy", "pool_closed", "service_closing", "service_fai
 RETRY_AFTER_S: Final = 1
 
 
-def error_body(error: Exception) -> ErrorBody:
-    """What a caller is told."""
+def error_body(error: Exception, *, whole: bool = False) -> ErrorBody:
+    """What a caller is told; `whole`: also of the host, whose own user it is."""
     if not isinstance(error, MoonpoolError):
         _log.error("a bug of Moonpool in a request about a session", exc_info=error)
         error = ServiceFailedError()
     message = str(error)
     if isinstance(error, PackageError):
-        message = error.for_guest if error.fault is Fault.HOST else message
-    elif error.fault is Fault.HOST and error.code not in _TOLD:
+        message = error.for_guest if error.fault is Fault.HOST and not whole else message
+    elif error.fault is Fault.HOST and error.code not in _TOLD and not whole:
         _log.warning("a request about a session failed: %s", error)
         message = "the service cannot do this now; its log says why"
     data = error.data if isinstance(error, LimitExceededError) else None

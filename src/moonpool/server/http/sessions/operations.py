@@ -58,6 +58,12 @@ class WriteQuery(_Query, frozen=True):
     mode: Annotated[int, Meta(ge=0, le=0o777)] = 0o644
 
 
+class UnpackQuery(_Query, frozen=True):
+    path: _Path = "."
+    form: Literal["tar", "zip"] = "tar"
+    replace: bool = False
+
+
 class ToolsQuery(_Query, frozen=True):
     server: Annotated[str, Meta(max_length=200)] | None = None
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
-from moonpool.features.approvals.model import Answerer, ApprovalAnswerError
+from moonpool.core.errors import InputError
+from moonpool.features.approvals.model import PROGRAMS, Answerer, ApprovalAnswerError
 from moonpool.features.approvals.service import grant_terms
 from moonpool.features.caller_limits.model import NO_LIMITS
 from moonpool.features.caller_limits.service import CallerLimiter
@@ -60,28 +62,73 @@ class SessionRegistry:
         self.limiter = limiter or CallerLimiter(QuotasInMemory(), caller=NO_LIMITS, organisation=NO_LIMITS)
         self._sessions: dict[_Owner, dict[str, ServedSession]] = {}
         self._opening: dict[_Owner, int] = {}
+        self._naming: WeakValueDictionary[_Owner, asyncio.Lock] = WeakValueDictionary()  # while one is opened by name
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._is_closing = False
+        self.changed = asyncio.Event()
+        """Set whenever a session was opened or has ended."""
 
     # --- sessions
 
     async def create(self, caller: HttpCaller, wanted: messages.CreateSession) -> ServedSession:
-        """Open a session. Raises TooManySessionsError, InputError, NetworkRuleError, and what opening a tenant does."""
+        """Open a session, or find the one that has its name already.
+
+        Raises TooManySessionsError, InputError, NetworkRuleError, and what opening a tenant does.
+        """
+        if wanted.name is None:
+            return await self._created(caller, wanted)
+        async with self._naming.setdefault((caller.organisation, caller.principal), asyncio.Lock()):
+            if (named := self.named(caller, wanted.name)) is not None:
+                return named
+            return await self._created(caller, wanted)
+
+    async def _created(self, caller: HttpCaller, wanted: messages.CreateSession) -> ServedSession:
+        # SECURITY: an order names folders and programs of this machine.
+        if wanted.terminal is not None and (not caller.is_terminal or wanted.checkpoints):
+            raise InputError("`terminal` is for commands of the service's own user, without checkpoints; leave it out")
 
         async def made() -> ServedSession:
-            rules = network_rules(wanted.network)
-            tenant = await self._tenants.tenant(caller.organisation)
-            runtime = await tenant.runtime_for(wanted)
-            grant = tenant.grant(caller, wanted)
-            origin = SessionOrigin(caller=caller, tenant=tenant, runtime=runtime, grant=grant, wanted=wanted)
-            return ServedSession(origin, open_kernel(origin, rules), now=self.now, expires_at=self._end_of_life)
+            async with AsyncExitStack() as stack:
+                origin = await self._origin(caller, wanted, stack)
+                session = ServedSession(origin, open_kernel(origin, network_rules(wanted.network)), now=self.now)
+                stack.pop_all()  # the session releases it
+                return session
 
         return await self._added(caller, made)
 
+    async def _origin(self, caller: HttpCaller, wanted: messages.CreateSession, stack: AsyncExitStack) -> SessionOrigin:
+        bounds, terminal = self.bounds, None
+        if wanted.terminal is None:
+            tenant = await self._tenants.tenant(caller.organisation)
+        else:
+            terminal = await self._tenants.for_terminal(wanted.terminal)
+            stack.push_async_callback(terminal.release)
+            tenant = terminal.tenant
+        return SessionOrigin(
+            caller=caller,
+            tenant=tenant,
+            runtime=await tenant.runtime_for(wanted),
+            grant=tenant.grant(caller, wanted),
+            wanted=wanted,
+            idle_s=bounds.idle_s if terminal is None else terminal.idle_s,
+            lifetime_s=bounds.lifetime_s if terminal is None else bounds.terminal_lifetime_s,
+            folders=None if terminal is None else terminal.folders,
+            release=None if terminal is None else terminal.release,
+        )
+
+    def named(self, caller: HttpCaller, name: str) -> ServedSession | None:
+        """The session of this caller that has this name."""
+        return next((one for one in self.all_of(caller) if one.origin.wanted.name == name and not one.is_closed), None)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no session is open or being opened."""
+        return not self._sessions and not self._opening
+
     async def fork(self, caller: HttpCaller, session: ServedSession) -> ServedSession:
         """Another session with the state of this one. Raises TooManySessionsError, CheckpointError, InputError."""
-        return await self._added(caller, lambda: session.fork(now=self.now, expires_at=self._end_of_life))
+        return await self._added(caller, lambda: session.fork(now=self.now))
 
     async def _added(self, caller: HttpCaller, make: Callable[[], Awaitable[ServedSession]]) -> ServedSession:
         owner = (caller.organisation, caller.principal)
@@ -99,6 +146,7 @@ class SessionRegistry:
             self._opening[owner] -= 1
             if not self._opening[owner]:
                 del self._opening[owner]
+            self.changed.set()
 
     def _check_room(self, owner: _Owner) -> None:
         if self._is_closing:
@@ -137,6 +185,7 @@ class SessionRegistry:
         if (timer := self._timers.pop(session.session_id, None)) is not None:
             timer.cancel()
         await session.close()
+        self.changed.set()
 
     @property
     def owners(self) -> set[tuple[str, str]]:
@@ -172,15 +221,11 @@ class SessionRegistry:
         """The clock of idle times."""
         return asyncio.get_running_loop().time()
 
-    @property
-    def _end_of_life(self) -> float:
-        return self.now + self.bounds.lifetime_s
-
     def _look_again(self, owner: _Owner, session: ServedSession) -> None:
         """End it when it has been idle for long enough, or lived for so long; look again at that time otherwise."""
         if session.is_closed:
             return
-        idle_at = (self.now if session.is_busy else session.used_at) + self.bounds.idle_s
+        idle_at = (self.now if session.is_busy else session.used_at) + session.origin.idle_s
         due = min(idle_at, session.expires_at)
         if due <= self.now:
             self._end_soon(owner, session)
@@ -202,6 +247,8 @@ class SessionRegistry:
             if organisation != caller.organisation:
                 continue
             for session in own.values():
+                if session.origin.is_terminal and not caller.is_terminal:
+                    continue  # SECURITY: they are asked at that terminal, and nowhere else
                 runs = session.run_ids
                 asked = session.origin.tenant.events.open
                 found += [(session, one) for one in asked if one.request.run_id in runs]
@@ -210,8 +257,9 @@ class SessionRegistry:
     async def answer(self, caller: HttpCaller, request_id: str, given: messages.AnswerApproval) -> None:
         """Answer a call that waits.
 
-        SECURITY: a yes comes from another principal than whose code asks, with the scope `approve`; who runs code may
-        refuse its calls. To everybody else the question does not exist. A person is who logged in as one.
+        SECURITY: a yes comes from another principal than whose code asks, with the scope `approve`, or from the
+        terminal whose session asks (`server.http.terminal`); who runs code may refuse its calls. To everybody else the
+        question does not exist. A person is who logged in as one.
 
         Raises UnknownSessionError, SelfApprovalError, ApprovalAnswerError, InputError, JournalError.
         """
@@ -227,7 +275,7 @@ class SessionRegistry:
         if not given.approve:
             await question.deny(given.note, by=by)
             return
-        if is_own:
+        if is_own and not caller.is_terminal:
             raise SelfApprovalError
         terms = None
         if given.keep_for is not None:
@@ -236,7 +284,12 @@ class SessionRegistry:
 
 
 def answerer_of(caller: HttpCaller, named: str) -> Answerer:
-    """Who answered, for the records. SECURITY: the credential says who that is; what a client says stands behind it."""
+    """Who answered, for the records. SECURITY: the credential says who that is; what a client says stands behind it.
+
+    At a terminal there is no credential: its command says whether its person or a program answered.
+    """
+    if caller.is_terminal and named:
+        return Answerer(name=named, person=not named.startswith(PROGRAMS))
     shown = "".join(char if char.isprintable() else "?" for char in named)
     name = f"{caller.principal} ({shown})" if shown else caller.principal
     return Answerer(name=name[:_NAME_CHARS_MAX], person=caller.is_person)

@@ -26,14 +26,14 @@ from moonpool.server.http.sessions import lines, told
 from moonpool.server.http.sessions.errors import ExecutionUnwantedError, error_body
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
 
     from moonpool.core.envelope import Envelope
     from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.events import RunEvent, RunEvents
     from moonpool.engine.server_request_events import QuestionKind
     from moonpool.features.approvals.events import EventApprover
-    from moonpool.server.http.sessions.lines import ResultLine
+    from moonpool.server.http.sessions.lines import PrintedLine, ResultLine
 
 UNREAD_BYTES_MAX: Final = 1024**2
 KEPT_BYTES_MAX: Final = 4 * 1024**2
@@ -48,10 +48,17 @@ class RunningCode:
     """Made with `begin`; ends by itself, or with `end`."""
 
     def __init__(
-        self, execution_id: str, digest: str, code_chars: int, result: Callable[[Envelope, int], ResultLine]
+        self,
+        execution_id: str,
+        digest: str,
+        code_chars: int,
+        result: Callable[[Envelope, int], ResultLine | PrintedLine],
+        *,
+        at_terminal: bool = False,
     ) -> None:
         """`digest` is of what was asked to run; `result` makes the last line, once."""
         self.execution_id, self.digest, self.code_chars, self._result = execution_id, digest, code_chars, result
+        self._at_terminal = at_terminal
         self.questions: dict[str, ServerQuestion] = {}  # of servers, that are open
         self.is_over = False  # its last line is there
         self._kept: deque[tuple[int, bytes]] = deque()
@@ -103,9 +110,24 @@ class RunningCode:
             question.give_up(_LEFT)
         if self.run_id:
             interrupt(self.run_id)
-        else:
-            self._pump.cancel()
+        self.give_up_turn()
         await finish(_ended(self._pump))
+
+    def remark(self, text: str) -> None:
+        """Tell the person at the terminal something beside the code."""
+        if not self.is_over:
+            self._tell(lines.RemarkLine(seq=self._next(), text=text))
+
+    def beside(self, work: Coroutine[None, None, None]) -> None:
+        """Do something for as long as it runs."""
+        task = asyncio.ensure_future(work)
+        self._watching.add(task)
+        task.add_done_callback(self._watching.discard)
+
+    def give_up_turn(self) -> None:
+        """Not run it, where it waits for its turn."""
+        if self._pump is not None and not self.run_id:
+            self._pump.cancel()
 
     def let_go(self) -> None:
         """Wait for readers no longer."""
@@ -139,7 +161,7 @@ class RunningCode:
             for watch in self._watching:
                 watch.cancel()
             if not self.is_over:
-                self._tell(lines.ErrorLine(seq=self._next(), error=error_body(failure)))
+                self._tell(lines.ErrorLine(seq=self._next(), error=error_body(failure, whole=self._at_terminal)))
                 self._be_over()
 
     async def _room(self) -> None:
@@ -159,7 +181,7 @@ class RunningCode:
             case CallEventsDropped():
                 self._tell(lines.CallsDroppedLine(seq=self._next(), count=event.count))
             case ApprovalQuestion():
-                self._tell(lines.ApprovalLine(seq=self._next(), request=told.approval_body(event.request)))
+                self._tell(told.approval_line(event.request, self._next(), whole=self._at_terminal))
                 self._watch(event.request.request_id, event.wait_over)
             case ServerQuestion():
                 self._ask(event)
@@ -190,9 +212,7 @@ class RunningCode:
             if not self.is_over:
                 self._tell(lines.WithdrawnLine(seq=self._next(), id=question_id))
 
-        watching = asyncio.ensure_future(watch())
-        self._watching.add(watching)
-        watching.add_done_callback(self._watching.discard)
+        self.beside(watch())
 
     def _next(self) -> int:
         return self._seq + 1

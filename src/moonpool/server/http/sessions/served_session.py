@@ -33,7 +33,7 @@ from moonpool.server.http.sessions.tenants import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Generator
+    from collections.abc import Awaitable, Callable, Coroutine, Generator
 
     from moonpool.core.envelope import Envelope
     from moonpool.engine.branches import Undone
@@ -42,8 +42,9 @@ if TYPE_CHECKING:
     from moonpool.engine.server_request_events import ServerQuestion
     from moonpool.engine.sessions import Session
     from moonpool.pipeline.caller_grant import CallerGrant
+    from moonpool.sandboxes.host_folders import HostFolders
     from moonpool.server.http.callers import HttpCaller
-    from moonpool.server.http.sessions.lines import ResultLine
+    from moonpool.server.http.sessions.lines import PrintedLine, ResultLine
     from moonpool.server.http.sessions.tenants import SessionTenant
 
 _T = TypeVar("_T")
@@ -59,15 +60,27 @@ class SessionOrigin:
     runtime: Runtime
     grant: CallerGrant
     wanted: messages.CreateSession
+    idle_s: float
+    lifetime_s: float
+    folders: HostFolders | None = None
+    release: Callable[[], Awaitable[None]] | None = None
+    """Gives back what only this session used, once it has ended."""
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it is one of `moonpool run --session`."""
+        return self.wanted.terminal is not None
 
 
 class ServedSession:
     """One session. Its methods raise what the engine's do."""
 
-    def __init__(self, origin: SessionOrigin, session: Session, *, now: float, expires_at: float) -> None:
+    def __init__(self, origin: SessionOrigin, session: Session, *, now: float) -> None:
         self.session_id = told.new_id()
         self.origin, self._session = origin, session
-        self.expires_at, self.used_at = expires_at, now
+        self.begun_at = self.used_at = now
+        self.expires_at = now + origin.lifetime_s
+        self.archive_skipped = 0
         self.usage = messages.UsageState()
         self.is_closed = False
         self._executions: dict[str, RunningCode] = {}  # the oldest first
@@ -113,6 +126,8 @@ class ServedSession:
         self._session.interrupt(at_once=True)
         await self._session.close()
         await asyncio.gather(*(one.end(lambda _: None) for one in self._executions.values()))
+        if self.origin.release is not None:
+            await self.origin.release()
 
     async def _unless_closed(self, work: Coroutine[object, object, _T]) -> _T:
         """What `work` comes to. Raises UnknownSessionError when the session is closed meanwhile."""
@@ -171,10 +186,15 @@ class ServedSession:
         if len(open_now) >= EXECUTIONS_OPEN_MAX or sum(open_now) + len(asked.code) > WAITING_CODE_CHARS_MAX:
             count, size = len(open_now), sum(open_now)
             raise TooManySessionsError(f"{count} executions ({size:,} characters) run or wait here; wait for some")
-        execution = RunningCode(asked.id or told.new_id(), digest, len(asked.code), self._ended)
+        at_terminal = self.origin.is_terminal
+        execution = RunningCode(
+            asked.id or told.new_id(), digest, len(asked.code), self._ended, at_terminal=at_terminal
+        )
         self._forget_oldest()
         self._executions[execution.execution_id] = execution
         execution.begin(self._execute, request, self.origin.tenant.events, asked.questions)
+        if at_terminal:
+            execution.beside(self.origin.tenant.tell_missing_tools(execution.remark))
         return execution, True
 
     def execution(self, execution_id: str) -> RunningCode:
@@ -184,15 +204,19 @@ class ServedSession:
         except KeyError:
             raise UnknownSessionError("execution") from None
 
-    def interrupt(self, executions: Collection[str] | None) -> None:
-        """End what runs now, if it is one of `executions`; None: whatever runs."""
-        if executions is None:
-            self._session.interrupt()
+    def interrupt(self, asked: messages.Interrupt) -> None:
+        """End what runs now, if it is one of the executions that are named, or whatever runs."""
+        if asked.executions is None:
+            self._session.interrupt(at_once=asked.at_once)
             return
-        for execution_id in executions:
+        for execution_id in asked.executions:
             execution = self._executions.get(execution_id)
-            if execution is not None and execution.run_id and not execution.is_over:
-                self._session.interrupt(run_id=execution.run_id)
+            if execution is None or execution.is_over:
+                continue
+            if execution.run_id:
+                self._session.interrupt(run_id=execution.run_id, at_once=asked.at_once)
+            elif asked.waiting:
+                execution.give_up_turn()
 
     async def end(self, execution_id: str) -> None:
         """End an execution that runs or waits. Raises UnknownSessionError.
@@ -202,6 +226,12 @@ class ServedSession:
         if execution_id not in self._executions:
             self._unwanted.append(execution_id)
         await self.execution(execution_id).end(lambda run_id: self._session.interrupt(run_id=run_id))
+
+    def abandon(self, execution: RunningCode) -> None:
+        """End an execution whose client has gone."""
+        ending = asyncio.ensure_future(execution.end(lambda run_id: self._session.interrupt(run_id=run_id)))
+        self._orders.add(ending)  # pyright: ignore[reportArgumentType]
+        ending.add_done_callback(self._orders.discard)
 
     async def _execute(self, request: CodeRequest) -> Envelope:
         return await self._session.execute(request)  # the one of now: a reset replaces it
@@ -213,19 +243,21 @@ class ServedSession:
             timeout_s=asked.timeout,
             language=language,
             typescript=is_typescript(asked.language),
-            ipython=language == PYTHON and self.environment == "data",
+            ipython=language == PYTHON and self.environment == "data" and not self.origin.is_terminal,
+            name=asked.name,
         )
         check_request(
             request, self.origin.runtime.settings, has_network=self.origin.wanted.network is not None, has_folders=False
         )
         return request
 
-    def _ended(self, envelope: Envelope, seq: int) -> ResultLine:
+    def _ended(self, envelope: Envelope, seq: int) -> ResultLine | PrintedLine:
         recovery = self._session.last_recovery
         recovered = recovery[1] if recovery is not None and recovery[0] == envelope.run_id else None
-        line = told.result_line(envelope, seq, self.state, recovered)
         self.usage = told.usage_with(self.usage, envelope)
-        return line
+        if self.origin.is_terminal:
+            return told.printed_line(envelope, seq)
+        return told.result_line(envelope, seq, self.state, recovered)
 
     def _forget_oldest(self) -> None:
         size = 0
@@ -294,10 +326,10 @@ class ServedSession:
         checkpoint = None if to is None else Checkpoint(to.number, to.name, to.execution, to.sandbox_id)
         return await self._unless_closed(self._session.checkpoints.undo(asked.n, to=checkpoint))
 
-    async def fork(self, *, now: float, expires_at: float) -> ServedSession:
-        """Another session with the state of this one, and its end."""
+    async def fork(self, *, now: float) -> ServedSession:
+        """Another session with the state of this one."""
         forked = await self._unless_closed(self._session.checkpoints.fork())
-        return ServedSession(self.origin, forked, now=now, expires_at=expires_at)
+        return ServedSession(self.origin, forked, now=now)
 
     def change_network(self, asked: messages.ChangeNetwork) -> None:
         """Allow and deny domains."""
@@ -311,7 +343,9 @@ class ServedSession:
 
 def open_kernel(origin: SessionOrigin, rules: NetworkRules | None) -> Session:
     """A session of the engine. Raises InputError, NetworkRuleError."""
-    return origin.runtime.session(origin.grant, checkpoints=origin.wanted.checkpoints, network=rules)
+    return origin.runtime.session(
+        origin.grant, checkpoints=origin.wanted.checkpoints, network=rules, folders=origin.folders
+    )
 
 
 def network_rules(wanted: messages.WantedNetwork | None) -> NetworkRules | None:
