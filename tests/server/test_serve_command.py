@@ -51,7 +51,7 @@ class Serving:
             self.said.append(line.decode())
 
     def _address(self) -> str:
-        found = re.search(r"MCP at (http://127\.0\.0\.1:[1-9][0-9]*/mcp)\n", "".join(self.said))
+        found = re.search(r"MCP at (http://127\.0\.0\.1:[1-9][0-9]*/mcp)\b[^/]", "".join(self.said))
         return found[1] if found else ""
 
     def post(self, message: Any, **headers: str) -> httpx2.Response:

@@ -93,5 +93,6 @@ async def _lapsed(data: ServiceData, owners: Collection[Owner]) -> set[Owner]:
         if principal.startswith("key:")
     }
     lapsed: set[Owner] = {keys[key_id] for key_id in await data.keys.lapsed(keys)} if keys else set()
-    shut = {one for one in {organisation for organisation, _ in owners} if not await data.organisations.is_open(one)}
-    return lapsed | {owner for owner in owners if owner[0] in shut}
+    by_credential = [owner for owner in owners if not owner[1].startswith("local:")]  # others come through the socket
+    shut = {one for one in {owner[0] for owner in by_credential} if not await data.organisations.is_open(one)}
+    return lapsed | {owner for owner in by_credential if owner[0] in shut}

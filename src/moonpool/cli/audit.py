@@ -157,6 +157,15 @@ def _connection(record: JsonObject) -> str:
     return f"connection to {where}{address}{'' if record.get('outcome') == 'open' else moved}{why}"
 
 
+def _changed(kind: str, record: JsonObject) -> str:
+    """What somebody changed: an entry of the library, a key, an organisation."""
+    if kind == "administration":
+        return f"{str(record.get('action')).replace('_', ' ')}: {record.get('subject')} by {record.get('principal')}"
+    taken = f" from {record['from_run']}" if record.get("from_run") else ""
+    what = f"{record.get('entry')} {record.get('action')} by {record.get('principal')}{taken}"
+    return f"{what} (intent)" if kind == "library_intent" else what
+
+
 def _cells(seq: int, record: JsonObject, states: Mapping[str, State]) -> tuple[str, ...]:
     kind = str(record.get("kind", ""))
     what = f"{record.get('server_id', '')}.{record.get('tool_name', '')}" if kind.startswith("call_") else kind
@@ -173,10 +182,8 @@ def _cells(seq: int, record: JsonObject, states: Mapping[str, State]) -> tuple[s
         kinds = record.get("changes")
         shown_kinds = ", ".join(map(str, kinds)) if isinstance(kinds, list) else ""
         what = f"{record.get('server_id')}.{record.get('tool_name')} changed, {record.get('action')}: {shown_kinds}"
-    if kind in {"library", "library_intent"}:
-        taken = f" from {record['from_run']}" if record.get("from_run") else ""
-        what = f"{record.get('entry')} {record.get('action')} by {record.get('principal')}{taken}"
-        what = f"{what} (intent)" if kind == "library_intent" else what
+    if kind in {"library", "library_intent", "administration"}:
+        what = _changed(kind, record)
     decision = " ".join(str(record[name]) for name in ("verdict", "approval") if record.get(name))
     duration = record.get("duration_ms")
     shown = f"{duration:.0f}" if isinstance(duration, int | float) else ""

@@ -64,7 +64,7 @@ async def _serve(config_path: Path | None, overrides: dict[str, Path | str | Non
             starter.tell(StartReport(kind="ready"))
             starter.leave()
             await _stopped_or_unused(stop, service)
-            await drained(service, readiness, stop, server)
+            await drained(report, service, readiness, stop, server)
 
 
 async def _stopped_or_unused(stop: asyncio.Event, service: Service) -> None:
