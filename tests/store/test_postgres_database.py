@@ -304,7 +304,7 @@ async def test_the_journals_tables_may_have_been_there_first(database: str) -> N
     async with open_database(address(database)) as one:
         assert await ids(one) == []
     await connection.execute(
-        "DROP TABLE alembic_version, api_key, consent, organisation; CREATE TABLE songs (name text)"
+        f"DROP TABLE alembic_version, {', '.join(METADATA.tables)}; CREATE TABLE songs (name text)"
     )
     await connection.close()
     with pytest.raises(DatabaseSchemaError, match=r"not Moonpool's \(songs\)"):

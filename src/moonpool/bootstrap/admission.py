@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from moonpool.server.http.admission import Admission
     from moonpool.server.http.request_limits import Names
     from moonpool.settings import Settings
+    from moonpool.store.database.base import Database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +36,7 @@ class Admitted:
     admission: Admission
     public: Sequence[BaseRoute] = ()
     consents: Consents | None = None
+    database: Database | None = None
     has_no_keys: bool = False  # and there is no issuer either, so nobody can use it
 
 
@@ -58,10 +60,12 @@ async def open_admission(settings: Settings, state: Path, names: Names, origin: 
         tokens = await token_authentication(settings, listens_at, is_open=data.organisations.is_open)
         if tokens is None:
             admission = Bearers([keys], failed=failed, addresses=addresses)
-            yield Admitted(admission=admission, consents=data.consents, has_no_keys=await data.keys.is_empty())
+            has_no_keys = await data.keys.is_empty()
+            yield Admitted(admission=admission, consents=data.consents, database=data.database, has_no_keys=has_no_keys)
             return
         bearers = Bearers([keys, tokens.authenticator], tokens.metadata.challenge, failed=failed, addresses=addresses)
         try:
-            yield Admitted(admission=bearers, public=tokens.metadata.routes(), consents=data.consents)
+            public = tokens.metadata.routes()
+            yield Admitted(admission=bearers, public=public, consents=data.consents, database=data.database)
         finally:
             await tokens.authenticator.close()

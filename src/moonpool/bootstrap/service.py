@@ -17,6 +17,7 @@ from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.engine import open_engine
 from moonpool.bootstrap.folders import data_folder
 from moonpool.bootstrap.session_tenants import TenantsOfSessions
+from moonpool.bootstrap.stores import open_stores
 from moonpool.bootstrap.tenant import open_tenant
 from moonpool.configuration.policies import policy_in_force
 from moonpool.core.errors import MoonpoolError
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from moonpool.bootstrap.engine import Engine
+    from moonpool.bootstrap.stores import Stores
     from moonpool.bootstrap.tenant import Tenant
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.audit import JournalReader
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from moonpool.server.mcp.profiles import Profile, Profiles
     from moonpool.server.mcp.server import OwnServer, ServedTools
     from moonpool.settings import Settings
+    from moonpool.store.database.base import Database
 
 TENANTS_MAX: Final = 256
 _log = logging.getLogger(__name__)
@@ -84,9 +87,11 @@ class Organisations:
         *,
         is_alone: bool,
         consents: Consents | None,
+        stores: Stores,
     ) -> None:
         """`is_alone`: this process can keep only one apart from others, see `sandboxes.identity`."""
         self._engine, self._config, self._report, self._consents = engine, config, report, consents
+        self._stores = stores
         self._count_max = 1 if is_alone else TENANTS_MAX
         self._stack = AsyncExitStack()
         self._opening: dict[str, asyncio.Task[OpenOrganisation]] = {}
@@ -119,10 +124,11 @@ class Organisations:
         engine, settings = self._engine, self._engine.settings
         async with AsyncExitStack() as stack:
             folder = tenant_dir(engine.state, organisation)
+            store = self._stores.of(organisation, folder).approvals()
             queue = await stack.enter_async_context(
-                open_queue(folder, self._report, settings.approval_command, engine.environ)
+                open_queue(store, self._report, settings.approval_command, engine.environ)
             )
-            events = EventApprover(beside=queue)
+            events = EventApprover(queue=queue)
             policy = await asyncio.to_thread(policy_in_force, settings, self._config)
             tenant = await stack.enter_async_context(
                 open_tenant(
@@ -133,6 +139,7 @@ class Organisations:
                     policy=policy,
                     eagerly=True,
                     consents=self._consents,
+                    stores=self._stores,
                 )
             )
             self._stack.push_async_exit(stack.pop_all())
@@ -188,11 +195,13 @@ async def open_service(  # noqa: PLR0913  what a service is made of
     backend: SandboxBackend | None = None,
     is_open: bool = False,
     consents: Consents | None = None,
+    database: Database | None = None,
 ) -> AsyncGenerator[Service]:
     """Open it and prove that code can be isolated. Raises the errors of `open_engine`, ConfigError, SandboxStartError.
 
     `state` is the folder of what organisations own. `is_open`: without authentication, for one organisation and its
-    figures for everybody. Without `consents` no OAuth client uses a login to a server.
+    figures for everybody. Without `consents` no OAuth client uses a login to a server. `database`:
+    the service's, if it is open.
     """
     state = state or data_folder(settings, environ)
     await asyncio.to_thread(policy_in_force, settings, config)  # first: nothing may start without a policy
@@ -204,7 +213,8 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         is_alone = not serves_several_tenants()
         if is_alone and not is_open:
             await engine.backend.close_scope(engine.sandbox_spec.scope)  # its uid is wanted for the organisation
-        organisations = Organisations(engine, config, report, is_alone=is_alone, consents=consents)
+        stores = await stack.enter_async_context(open_stores(settings, state, database))
+        organisations = Organisations(engine, config, report, is_alone=is_alone, consents=consents, stores=stores)
         stack.push_async_callback(lambda: finish(organisations.close()))
         servers = PrincipalServers(_Tools(organisations))
         stack.push_async_callback(lambda: finish(servers.close()))

@@ -17,6 +17,7 @@ from moonpool.bootstrap.caller_grants import CallerGrants, local_principal, serv
 from moonpool.bootstrap.engine import open_engine
 from moonpool.bootstrap.library import settle_library
 from moonpool.bootstrap.recordings import open_recorder
+from moonpool.bootstrap.stores import open_stores
 from moonpool.bootstrap.token_counts import make_token_accounting
 from moonpool.bootstrap.tools import DriftRecords, make_learned_types, make_redactor, open_tool_registry
 from moonpool.configuration.policies import policy_in_force
@@ -28,7 +29,6 @@ from moonpool.engine.outcomes import OutcomeStore
 from moonpool.engine.runtime import Runtime
 from moonpool.features.approvals.events import EventApprover
 from moonpool.features.approvals.service import Approvals
-from moonpool.features.approvals.table import ApprovalStore
 from moonpool.features.organisations.model import check_id
 from moonpool.features.plans.service import Plans
 from moonpool.features.plans.table import PlanStore
@@ -40,7 +40,6 @@ from moonpool.store.journal import JournalFilePlace
 from moonpool.store.journal_records import JournalRecords
 from moonpool.store.paths import (
     DEFAULT_TENANT,
-    approvals_path,
     artifacts_dir,
     execution_marks_dir,
     journal_path,
@@ -48,7 +47,6 @@ from moonpool.store.paths import (
     plans_path,
     tenant_dir,
 )
-from moonpool.store.process_marks import is_gone
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
@@ -57,6 +55,7 @@ if TYPE_CHECKING:
     from moonpool.bootstrap.engine import Engine
     from moonpool.bootstrap.models import VectorMaker
     from moonpool.bootstrap.owner_tasks import OwnerTask
+    from moonpool.bootstrap.stores import Stores
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.audit import JournalPlace
     from moonpool.engine.packages.installer import PackageInstaller
@@ -114,6 +113,7 @@ async def open_tenant(  # noqa: PLR0913  what a tenant has of its own
     data: Path | None = None,
     journal_place: JournalPlace | None = None,
     consents: Consents | None = None,
+    stores: Stores | None = None,
 ) -> AsyncGenerator[Tenant]:
     """Open a tenant; on exit its sessions end, its sandboxes are gone and its records are committed.
 
@@ -121,8 +121,8 @@ async def open_tenant(  # noqa: PLR0913  what a tenant has of its own
     differ from the engine's; `policy` is one that was read already. `data` is its folder, if not the one that its id
     has; several tenants of one owner may share a folder. `journal_place` is where its journal lies, if not in a file
     there. `eagerly` opens it now, so that a fault is heard at once; else the first record opens it. `consents` are
-    those of users to OAuth clients.
-    Raises InputError for an id that cannot be one or is open already, ConfigError, JournalError.
+    those of users to OAuth clients. `stores` is where it keeps approvals and the like, if that is open already.
+    Raises InputError for an id that cannot be one or is open already, ConfigError, JournalError, DatabaseError.
     """
     check_id(tenant_id, what="a tenant")
     # SECURITY: the id is taken before anything is awaited and until all is closed: two that share a scope would close
@@ -131,14 +131,15 @@ async def open_tenant(  # noqa: PLR0913  what a tenant has of its own
     settings = settings or engine.settings
     resource = _tenant(
         engine, tenant_id, folder, config, approver, settings, policy,
-        consents=consents, eagerly=eagerly, journal_place=journal_place,
+        consents=consents, eagerly=eagerly, journal_place=journal_place, stores=stores,
+        owner=DEFAULT_TENANT if data == engine.state else tenant_id,
     )  # fmt: skip
-    owner: OwnerTask[Tenant] = engine.tenants.start(tenant_id, resource, f"tenant {tenant_id!r}")
-    tenant = await owner.opened()
+    task: OwnerTask[Tenant] = engine.tenants.start(tenant_id, resource, f"tenant {tenant_id!r}")
+    tenant = await task.opened()
     try:
         yield tenant
     finally:
-        await owner.close()
+        await task.close()
 
 
 @asynccontextmanager
@@ -154,8 +155,10 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
     consents: Consents | None,
     eagerly: bool,
     journal_place: JournalPlace | None,
+    stores: Stores | None,
+    owner: str,
 ) -> AsyncGenerator[Tenant]:
-    """See `open_tenant`. Entered and left by one task."""
+    """See `open_tenant`. Entered and left by one task. `owner` is the tenant whose folder it is."""
     environ = engine.environ
     async with AsyncExitStack() as stack:
         if policy is None:
@@ -164,7 +167,9 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
         journal = await stack.enter_async_context(journal_place.open(lazily=not eagerly))
         _closing(stack, journal.close)
         await settle_library(journal, journal_place.reader(), data)
-        approvals = ApprovalStore(approvals_path(data), is_gone=is_gone)
+        stores = stores or await stack.enter_async_context(open_stores(settings, engine.state))
+        kept = stores.of(owner, data)
+        approvals = kept.approvals()
         stack.push_async_callback(asyncio.to_thread, approvals.close)
         records = JournalRecords(asyncio.get_running_loop(), journal.record)
         answers = Approvals(approvals, records)

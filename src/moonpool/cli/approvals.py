@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from moonpool.bootstrap.stores import opened_approvals
 from moonpool.cli.approval_texts import (
     answerer,
     confirmed,
@@ -32,7 +33,6 @@ from moonpool.cli.exit_codes import EXIT_OK
 from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.core.errors import InputError
 from moonpool.engine.outcomes import OutcomeStore
-from moonpool.features.approvals.files import opened_approvals
 from moonpool.features.approvals.model import ApprovalAnswerError
 from moonpool.features.approvals.service import grant_terms
 from moonpool.settings import Settings
@@ -199,7 +199,8 @@ def rules(*, remove: str | None, as_json: bool) -> None:
 
 
 def _opened() -> AbstractContextManager[Approvals]:
-    return opened_approvals(data_folder(Settings.load(os.environ)))
+    settings = Settings.load(os.environ)
+    return opened_approvals(settings, data_folder(settings))
 
 
 def _check_full(queued: QueuedRequest, *, full: bool) -> None:

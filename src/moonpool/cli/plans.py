@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from moonpool.bootstrap.stores import put_on_record
 from moonpool.cli.approval_texts import answerer, confirmed, shown_left, shown_time
 from moonpool.cli.commands import command_group, json_lines, json_object
 from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_OK
 from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.core.phrases import counted
-from moonpool.features.approvals.files import put_on_record
 from moonpool.features.plans.model import PlanError, PlanState
 from moonpool.features.plans.planning import plan_lines
 from moonpool.features.plans.service import Plans

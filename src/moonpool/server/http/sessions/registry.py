@@ -11,10 +11,7 @@ import logging
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from moonpool.features.approvals.model import Answerer, ApprovalAnswerError
-from moonpool.features.approvals.service import grant_terms
 from moonpool.server.http.sessions.errors import (
-    SelfApprovalError,
     ServiceClosingError,
     TooManySessionsError,
     UnknownSessionError,
@@ -25,7 +22,7 @@ from moonpool.server.http.sessions.tenants import SessionBounds
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
-    from moonpool.features.approvals.events import ApprovalQuestion
+    from moonpool.features.approvals.service import Approvals
     from moonpool.server.http.callers import HttpCaller
     from moonpool.server.http.sessions import messages
     from moonpool.server.http.sessions.tenants import SessionTenants
@@ -33,7 +30,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _Owner = tuple[str, str]
 _BOUNDS: Final = SessionBounds()
-_NAME_CHARS_MAX: Final = 180  # a prefix of the records comes before it
 
 
 @asynccontextmanager
@@ -167,50 +163,6 @@ class SessionRegistry:
         if not ending.cancelled() and (error := ending.exception()) is not None:
             _log.error("a session that expired did not end well", exc_info=error)
 
-    # --- approvals
-
-    def open_approvals(self, caller: HttpCaller) -> list[tuple[ServedSession, ApprovalQuestion]]:
-        """Calls of this organisation's sessions that wait for an answer."""
-        found: list[tuple[ServedSession, ApprovalQuestion]] = []
-        for (organisation, _), own in self._sessions.items():
-            if organisation != caller.organisation:
-                continue
-            for session in own.values():
-                runs = session.run_ids
-                asked = session.origin.tenant.events.open
-                found += [(session, one) for one in asked if one.request.run_id in runs]
-        return found
-
-    async def answer(self, caller: HttpCaller, request_id: str, given: messages.AnswerApproval) -> None:
-        """Answer a call that waits.
-
-        SECURITY: a yes comes from another principal than whose code asks, with the scope `approve`; who runs code may
-        refuse its calls. To everybody else the question does not exist. A person is who logged in as one.
-
-        Raises UnknownSessionError, SelfApprovalError, ApprovalAnswerError, InputError, JournalError.
-        """
-        may_approve = "approve" in caller.scopes
-        question = next(
-            (one for _, one in self.open_approvals(caller) if one.request.request_id == request_id),
-            None,
-        )
-        is_own = question is not None and question.request.principal == caller.principal
-        if question is None or not (may_approve or is_own):
-            raise ApprovalAnswerError(f"request {request_id[:80]!r} cannot be answered: it is unknown, or over")
-        by = answerer_of(caller, given.by)
-        if not given.approve:
-            await question.deny(given.note, by=by)
-            return
-        if is_own:
-            raise SelfApprovalError
-        terms = None
-        if given.keep_for is not None:
-            terms = grant_terms(given.keep_for, list(given.where), any_arguments=given.any_arguments)
-        await question.approve(by=by, note=given.note, terms=terms)
-
-
-def answerer_of(caller: HttpCaller, named: str) -> Answerer:
-    """Who answered, for the records. SECURITY: the credential says who that is; what a client says stands behind it."""
-    shown = "".join(char if char.isprintable() else "?" for char in named)
-    name = f"{caller.principal} ({shown})" if shown else caller.principal
-    return Answerer(name=name[:_NAME_CHARS_MAX], person=caller.is_person)
+    async def approvals(self, caller: HttpCaller) -> Approvals:
+        """Those of the caller's organisation. Raises what opening its tenant does."""
+        return (await self._tenants.tenant(caller.organisation)).approvals

@@ -60,7 +60,7 @@ class ServedSession:
     """One session. Its methods raise what the engine's do."""
 
     def __init__(self, origin: SessionOrigin, session: Session, *, now: float, expires_at: float) -> None:
-        self.session_id = told.new_id()
+        self.session_id = session.session_id
         self.origin, self._session = origin, session
         self.expires_at, self.used_at = expires_at, now
         self.usage = messages.UsageState()
@@ -224,11 +224,6 @@ class ServedSession:
             raise UnknownSessionError
         return self._session
 
-    @property
-    def run_ids(self) -> frozenset[str]:
-        """Executions that may be asking something."""
-        return frozenset(one.run_id for one in self._executions.values() if not one.is_over) - {""}
-
     def question(self, question_id: str) -> ServerQuestion:
         """An open question of a server. Raises ApprovalAnswerError."""
         for execution in self._executions.values():
@@ -245,7 +240,7 @@ class ServedSession:
     async def _reset(self) -> None:
         before = self._session
         rules = before.network.rules if self.origin.wanted.network is not None else None
-        self._session = open_kernel(self.origin, rules).with_packages_of(before)
+        self._session = open_kernel(self.origin, rules, self.session_id).with_packages_of(before)
         before.interrupt(at_once=True)
         await finish(before.close())
 
@@ -278,9 +273,11 @@ class ServedSession:
             network.deny(asked.deny)
 
 
-def open_kernel(origin: SessionOrigin, rules: NetworkRules | None) -> Session:
-    """A session of the engine. Raises InputError, NetworkRuleError."""
-    return origin.runtime.session(origin.grant, checkpoints=origin.wanted.checkpoints, network=rules)
+def open_kernel(origin: SessionOrigin, rules: NetworkRules | None, session_id: str | None = None) -> Session:
+    """A session of the engine, with an id of its own or this one. Raises InputError, NetworkRuleError."""
+    return origin.runtime.session(
+        origin.grant, checkpoints=origin.wanted.checkpoints, network=rules, session_id=session_id
+    )
 
 
 def network_rules(wanted: messages.WantedNetwork | None) -> NetworkRules | None:

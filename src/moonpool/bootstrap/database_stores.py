@@ -1,0 +1,38 @@
+"""What tenants keep in the service's PostgreSQL database. Imported only where there is one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from moonpool.features.approvals.database_table import ApprovalRows
+
+if TYPE_CHECKING:
+    import asyncio
+    from pathlib import Path
+
+    from moonpool.features.approvals.service import ApprovalStorage
+    from moonpool.store.database.base import Database
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseStores:
+    """Of all tenants. `loop` is the database's."""
+
+    database: Database
+    loop: asyncio.AbstractEventLoop
+
+    def of(self, tenant_id: str, _folder: Path) -> TenantRowStores:
+        return TenantRowStores(self.database, self.loop, tenant_id)
+
+
+@dataclass(frozen=True, slots=True)
+class TenantRowStores:
+    """Of one. SECURITY: its id, which is its organisation's, is in every query."""
+
+    database: Database
+    loop: asyncio.AbstractEventLoop
+    tenant_id: str
+
+    def approvals(self) -> ApprovalStorage:
+        return ApprovalRows(self.database, self.loop, self.tenant_id)

@@ -1,0 +1,133 @@
+"""Where a tenant keeps what lies beside its journal: in its folder, or in PostgreSQL where `database_url` says so.
+
+The service, commands and applications ask here, so that they use the same. `moonpool.bootstrap.database_stores` has
+what needs SQLAlchemy, which is imported only with such a database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from moonpool.features.approvals.files import open_queue
+from moonpool.features.approvals.service import Approvals
+from moonpool.features.approvals.table import ApprovalStore
+from moonpool.store.database.addresses import PostgresAddress, database_address
+from moonpool.store.journal_entries import entry_of
+from moonpool.store.journal_file import JournalFile
+from moonpool.store.paths import DEFAULT_TENANT, approvals_path, journal_path, tenant_dir
+from moonpool.store.process_marks import is_gone
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+    from pathlib import Path
+
+    from moonpool.core.audit_records import OutboxRecord
+    from moonpool.features.approvals.queue_approver import QueueApprover
+    from moonpool.features.approvals.service import ApprovalStorage
+    from moonpool.settings import Settings
+    from moonpool.store.database.base import Database
+
+
+class TenantStores(Protocol):
+    """What one tenant keeps; every call opens it anew."""
+
+    def approvals(self) -> ApprovalStorage: ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileStores:
+    """In a folder."""
+
+    folder: Path
+
+    def approvals(self) -> ApprovalStorage:
+        return ApprovalStore(approvals_path(self.folder), is_gone=is_gone)
+
+
+class Stores(Protocol):
+    """What the tenants of a process keep."""
+
+    def of(self, tenant_id: str, folder: Path, /) -> TenantStores:
+        """Of this tenant, whose files are in `folder`."""
+        ...
+
+
+class FolderStores:
+    """Of tenants whose folders keep everything."""
+
+    def of(self, _tenant_id: str, folder: Path) -> TenantStores:
+        return FileStores(folder)
+
+
+def postgres_of(settings: Settings, data: Path) -> PostgresAddress | None:
+    """The database that is kept in, if it is PostgreSQL. Raises ConfigError."""
+    address = database_address(settings.database_url, data)
+    return address if isinstance(address, PostgresAddress) else None
+
+
+@asynccontextmanager
+async def open_stores(settings: Settings, data: Path, database: Database | None = None) -> AsyncGenerator[Stores]:
+    """`database`: the service's, where it is open already. Raises ConfigError, DatabaseError."""
+    address = postgres_of(settings, data)
+    if address is None:
+        yield FolderStores()
+        return
+    from moonpool.bootstrap.database_stores import DatabaseStores  # noqa: PLC0415  imports SQLAlchemy
+    from moonpool.store.database.opening import open_database  # noqa: PLC0415
+
+    loop = asyncio.get_running_loop()
+    if database is not None:
+        yield DatabaseStores(database, loop)
+        return
+    async with open_database(address, connections_max=settings.database_connections_max) as opened:
+        yield DatabaseStores(opened, loop)
+
+
+@contextmanager
+def opened_stores(settings: Settings, data: Path, tenant_id: str = DEFAULT_TENANT) -> Generator[TenantStores]:
+    """What a tenant keeps, for a command or a thread. Blocking. Raises ConfigError, DatabaseError."""
+    folder = tenant_dir(data, tenant_id)
+    if postgres_of(settings, data) is None:
+        yield FileStores(folder)
+        return
+    from anyio.from_thread import start_blocking_portal  # noqa: PLC0415
+
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(open_stores(settings, data)) as stores,
+    ):
+        yield stores.of(tenant_id, folder)
+
+
+@contextmanager
+def opened_approvals(settings: Settings, data: Path, tenant_id: str = DEFAULT_TENANT) -> Generator[Approvals]:
+    """The queue and the approval grants of a tenant. Blocking. Raises ConfigError, DatabaseError."""
+    with opened_stores(settings, data, tenant_id) as stores:
+        store = stores.approvals()
+        try:
+            yield Approvals(store, lambda record: put_on_record(journal_path(tenant_dir(data, tenant_id)), record))
+        finally:
+            store.close()
+
+
+@asynccontextmanager
+async def open_default_queue(
+    settings: Settings, data: Path, report: Callable[[str], None], environ: Mapping[str, str]
+) -> AsyncGenerator[QueueApprover]:
+    """The queue of the command line's tenant, see `open_queue`. Raises ConfigError, DatabaseError."""
+    async with open_stores(settings, data) as stores:
+        store = stores.of(DEFAULT_TENANT, data).approvals()
+        async with open_queue(store, report, settings.approval_command, environ) as queue:
+            yield queue
+
+
+def put_on_record(path: Path, record: OutboxRecord) -> None:
+    """Write one record into the journal at `path`. Raises JournalError."""
+    journal = JournalFile(path)
+    try:
+        journal.append([entry_of(record)], durable=True)
+    finally:
+        journal.close()
