@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moonpool.features.approvals.database_table import ApprovalRows
+from moonpool.features.plans.database_table import PlanRows
 
 if TYPE_CHECKING:
     import asyncio
+    from collections.abc import Callable
     from pathlib import Path
 
     from moonpool.features.approvals.service import ApprovalStorage
+    from moonpool.features.plans.service import PlanStorage
     from moonpool.store.database.base import Database
 
 
@@ -36,3 +39,7 @@ class TenantRowStores:
 
     def approvals(self) -> ApprovalStorage:
         return ApprovalRows(self.database, self.loop, self.tenant_id)
+
+    def plans(self, take: Callable[[int], str] | None = None) -> PlanStorage:
+        del take  # it counts bytes on this machine's disk
+        return PlanRows(self.database, self.loop, self.tenant_id)

@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Protocol
 from moonpool.features.approvals.files import open_queue
 from moonpool.features.approvals.service import Approvals
 from moonpool.features.approvals.table import ApprovalStore
+from moonpool.features.plans.table import PlanStore
 from moonpool.store.database.addresses import PostgresAddress, database_address
 from moonpool.store.journal_entries import entry_of
 from moonpool.store.journal_file import JournalFile
-from moonpool.store.paths import DEFAULT_TENANT, approvals_path, journal_path, tenant_dir
+from moonpool.store.paths import DEFAULT_TENANT, approvals_path, journal_path, plans_path, tenant_dir
 from moonpool.store.process_marks import is_gone
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from moonpool.core.audit_records import OutboxRecord
     from moonpool.features.approvals.queue_approver import QueueApprover
     from moonpool.features.approvals.service import ApprovalStorage
+    from moonpool.features.plans.service import PlanStorage
     from moonpool.settings import Settings
     from moonpool.store.database.base import Database
 
@@ -35,6 +37,9 @@ class TenantStores(Protocol):
     """What one tenant keeps; every call opens it anew."""
 
     def approvals(self) -> ApprovalStorage: ...
+    def plans(self, take: Callable[[int], str] | None = None) -> PlanStorage:
+        """`take` counts bytes against the bound of this machine's disk."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +50,10 @@ class FileStores:
 
     def approvals(self) -> ApprovalStorage:
         return ApprovalStore(approvals_path(self.folder), is_gone=is_gone)
+
+    def plans(self, take: Callable[[int], str] | None = None) -> PlanStorage:
+        path = plans_path(self.folder)
+        return PlanStore(path) if take is None else PlanStore(path, take=take)
 
 
 class Stores(Protocol):

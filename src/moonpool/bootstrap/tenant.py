@@ -31,7 +31,6 @@ from moonpool.features.approvals.events import EventApprover
 from moonpool.features.approvals.service import Approvals
 from moonpool.features.organisations.model import check_id
 from moonpool.features.plans.service import Plans
-from moonpool.features.plans.table import PlanStore
 from moonpool.pipeline.pipeline import CallPipeline
 from moonpool.pipeline.server_requests import ServerRequests
 from moonpool.redaction.known_values import GrowingValues
@@ -44,7 +43,6 @@ from moonpool.store.paths import (
     execution_marks_dir,
     journal_path,
     outcomes_dir,
-    plans_path,
     tenant_dir,
 )
 
@@ -214,9 +212,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             network_services=engine.network_services,
             packages=package_installer(engine, settings, data, tenant_id),
             recorder=recorder,
-            plans=Plans(
-                PlanStore(plans_path(data), take=engine.disk_room.take), records, expiry_s=settings.plan_expiry_s
-            ),
+            plans=Plans(kept.plans(engine.disk_room.take), records, expiry_s=settings.plan_expiry_s),
         )
         _closing(stack, runtime.close)
         marks = ExecutionMarks(execution_marks_dir(data))

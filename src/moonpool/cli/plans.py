@@ -10,11 +10,12 @@ import json
 import os
 import shutil
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
 
-from moonpool.bootstrap.stores import put_on_record
+from moonpool.bootstrap.stores import opened_stores, put_on_record
 from moonpool.cli.approval_texts import answerer, confirmed, shown_left, shown_time
 from moonpool.cli.commands import command_group, json_lines, json_object
 from moonpool.cli.config_choice import data_folder
@@ -24,9 +25,8 @@ from moonpool.core.phrases import counted
 from moonpool.features.plans.model import PlanError, PlanState
 from moonpool.features.plans.planning import plan_lines
 from moonpool.features.plans.service import Plans
-from moonpool.features.plans.table import PlanStore
 from moonpool.settings import Settings
-from moonpool.store.paths import journal_path, plans_path
+from moonpool.store.paths import journal_path
 from moonpool.terminal.approver import PLAN_CHARS_MAX, hanging, visible
 
 if TYPE_CHECKING:
@@ -109,11 +109,9 @@ def deny(plan_id: str, *, as_json: bool) -> int:
 def _opened() -> Generator[Plans]:
     settings = Settings.load(os.environ)
     data = data_folder(settings)
-    yield Plans(
-        PlanStore(plans_path(data)),
-        lambda record: put_on_record(journal_path(data), record),
-        expiry_s=settings.plan_expiry_s,
-    )
+    with opened_stores(settings, data) as stores:
+        record = partial(put_on_record, journal_path(data))
+        yield Plans(stores.plans(), record, expiry_s=settings.plan_expiry_s)
 
 
 def _report(answered: StoredPlan, *, as_json: bool) -> int:
