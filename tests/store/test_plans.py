@@ -1,4 +1,4 @@
-"""Plans, in a file and in PostgreSQL: what may become of one, and that no run of harmless dry runs locks everybody out."""
+"""Plans, in a file and in PostgreSQL: what becomes of one, and that harmless dry runs lock nobody out."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ import pytest
 from moonpool.features.plans import table
 from moonpool.features.plans.database_table import PlanRows
 from moonpool.features.plans.model import Effect, EffectKind, Plan, PlanError, PlanState, PlanStoreError
-from moonpool.features.plans.table import PLANS_MAX, PlanStore
+from moonpool.features.plans.table import PlanStore
 from tenant_databases import OpenedDatabase, organisation, tenant_database
 
 if TYPE_CHECKING:
     from pathlib import Path
 
 __all__ = ["organisation", "tenant_database"]
+MAX = 12
 AnyStore: TypeAlias = PlanStore | PlanRows
 CREATE = Effect(
     number=1, kind=EffectKind.CALL, server_id="hub", tool_name="create", tool_digest="", arguments="{}",
@@ -79,23 +80,29 @@ def test_plans_that_name_no_server_are_forgotten(file_store: PlanStore) -> None:
 
 
 @pytest.mark.parametrize("idle", [plan(0), plan(0, CREATE, problem="the rehearsal failed")], ids=["reads", "failed"])
-def test_plans_that_nobody_has_to_answer_make_room(store: AnyStore, idle: Plan) -> None:
+def test_plans_that_nobody_has_to_answer_make_room(
+    store: AnyStore, monkeypatch: pytest.MonkeyPatch, idle: Plan
+) -> None:
+    monkeypatch.setattr(table, "PLANS_MAX", MAX)
     store.put(plan(1, CREATE))
-    for number in range(2, PLANS_MAX + 2):
+    for number in range(2, MAX + 2):
         store.put(replace(idle, plan_id=f"plan_{number:032x}", made_at=float(number)))
     kept = [one.plan.plan_id for one in store.plans()]
     assert kept[0] == plan(1).plan_id  # somebody may be reading it
-    assert kept[-1] == plan(PLANS_MAX + 1).plan_id
-    assert len(kept) < PLANS_MAX
+    assert kept[-1] == plan(MAX + 1).plan_id
+    assert len(kept) < MAX
 
 
-def test_above_the_limit_a_plan_that_is_to_be_answered_is_refused(store: AnyStore) -> None:
-    for number in range(PLANS_MAX):
+def test_above_the_limit_a_plan_that_is_to_be_answered_is_refused(
+    store: AnyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "PLANS_MAX", MAX)
+    for number in range(MAX):
         store.put(plan(number, CREATE))
     with pytest.raises(PlanStoreError, match="plans deny"):
-        store.put(plan(PLANS_MAX, CREATE))
+        store.put(plan(MAX, CREATE))
     store.answer(plan(0, CREATE), approved=False, approver="a", by_person=True)
-    store.put(plan(PLANS_MAX, CREATE))
+    store.put(plan(MAX, CREATE))
 
 
 def of(principal: str, number: int, **changes: object) -> Plan:

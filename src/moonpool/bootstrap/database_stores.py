@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moonpool.features.approvals.database_table import ApprovalRows
+from moonpool.features.budgets.service import SharedBudgets
 from moonpool.features.plans.database_table import PlanRows
 
 if TYPE_CHECKING:
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from moonpool.bootstrap.caller_grants import Budgets
     from moonpool.features.approvals.service import ApprovalStorage
     from moonpool.features.plans.service import PlanStorage
     from moonpool.store.database.base import Database
@@ -36,6 +38,9 @@ class TenantRowStores:
     database: Database
     loop: asyncio.AbstractEventLoop
     tenant_id: str
+
+    def budgets(self) -> Budgets:
+        return SharedBudgets(self.database, self.tenant_id)
 
     def approvals(self) -> ApprovalStorage:
         return ApprovalRows(self.database, self.loop, self.tenant_id)

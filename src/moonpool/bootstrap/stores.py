@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Generator, Mapping
     from pathlib import Path
 
+    from moonpool.bootstrap.caller_grants import Budgets
     from moonpool.core.audit_records import OutboxRecord
     from moonpool.features.approvals.queue_approver import QueueApprover
     from moonpool.features.approvals.service import ApprovalStorage
@@ -37,6 +38,10 @@ class TenantStores(Protocol):
     """What one tenant keeps; every call opens it anew."""
 
     def approvals(self) -> ApprovalStorage: ...
+    def budgets(self) -> Budgets | None:
+        """Where principals' use is counted for good; None: nowhere."""
+        ...
+
     def plans(self, take: Callable[[int], str] | None = None) -> PlanStorage:
         """`take` counts bytes against the bound of this machine's disk."""
         ...
@@ -47,6 +52,15 @@ class FileStores:
     """In a folder."""
 
     folder: Path
+    tenant_id: str = DEFAULT_TENANT
+    database: Database | None = None  # the service's, which counts budgets
+
+    def budgets(self) -> Budgets | None:
+        if self.database is None:
+            return None
+        from moonpool.features.budgets.service import SharedBudgets  # noqa: PLC0415  imports SQLAlchemy
+
+        return SharedBudgets(self.database, self.tenant_id)
 
     def approvals(self) -> ApprovalStorage:
         return ApprovalStore(approvals_path(self.folder), is_gone=is_gone)
@@ -64,11 +78,14 @@ class Stores(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
 class FolderStores:
-    """Of tenants whose folders keep everything."""
+    """Of tenants whose folders keep everything, but for budgets, which the service's database counts."""
 
-    def of(self, _tenant_id: str, folder: Path) -> TenantStores:
-        return FileStores(folder)
+    database: Database | None = None
+
+    def of(self, tenant_id: str, folder: Path) -> TenantStores:
+        return FileStores(folder, tenant_id, self.database)
 
 
 def postgres_of(settings: Settings, data: Path) -> PostgresAddress | None:
@@ -82,7 +99,7 @@ async def open_stores(settings: Settings, data: Path, database: Database | None 
     """`database`: the service's, where it is open already. Raises ConfigError, DatabaseError."""
     address = postgres_of(settings, data)
     if address is None:
-        yield FolderStores()
+        yield FolderStores(database)
         return
     from moonpool.bootstrap.database_stores import DatabaseStores  # noqa: PLC0415  imports SQLAlchemy
     from moonpool.store.database.opening import open_database  # noqa: PLC0415

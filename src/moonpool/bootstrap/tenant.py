@@ -168,6 +168,8 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
         stores = stores or await stack.enter_async_context(open_stores(settings, engine.state))
         kept = stores.of(owner, data)
         approvals = kept.approvals()
+        if (budgets := kept.budgets()) is not None:
+            _closing(stack, budgets.close)
         stack.push_async_callback(asyncio.to_thread, approvals.close)
         records = JournalRecords(asyncio.get_running_loop(), journal.record)
         answers = Approvals(approvals, records)
@@ -230,6 +232,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             tenant_id=tenant_id,
             bounds=engine.approval_bounds,
             consents=consents,
+            budgets=budgets,
         )
         yield Tenant(
             tenant_id=tenant_id,
