@@ -1,4 +1,4 @@
-"""A PostgreSQL database with the service's tables, for tests of what tenants keep: one a module, a loop in a thread.
+"""A PostgreSQL database with the service's tables, for what tenants keep: one for a module, a loop in a thread.
 
 Each test has an organisation of its own (`organisation`), so nothing is emptied between them.
 """

@@ -33,7 +33,7 @@ from moonpool.core.errors import ConfigError, InputError
 from moonpool.features.approvals.model import Answerer
 from moonpool.ipybox import generate_mcp_sources
 from moonpool.ipybox.mcp_server.definitions import REGISTER
-from moonpool.ipybox.mcp_server.serving import rules_in_force
+from moonpool.ipybox.mcp_server.serving import registration_in, rules_in_force
 from moonpool.ipybox.mcp_server.tools import IpyboxTools
 from moonpool.ipybox.mcp_server.workspace import Workspace, enter_workspace
 from moonpool.pipeline.approval import AutoApprover, ScriptedApprover
@@ -214,7 +214,7 @@ async def tools_in(workspace: Path, registrar: Approver, **environ: str) -> Asyn
     async with open_app(packages="any") as app:
         place = Workspace(root=workspace, variables=environ)
         app.runtime.folders = place.folders(app.settings, environ)
-        tools = IpyboxTools(app, Bindings(), registrar, place)
+        tools = IpyboxTools(app, Bindings(), place, registration_in(place, app, registrar))
         yield tools
         await tools.close()
 

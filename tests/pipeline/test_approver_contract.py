@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import anyio
 import pytest
+from moonpool.server.named_sessions.connection import Client, ClientApprover
 
 from moonpool.core.calls import ApprovalState
 from moonpool.features.approvals.events import EventApprover
@@ -24,7 +25,6 @@ from moonpool.pipeline.request_responder import AnswererGoneError
 from moonpool.policy import Layer, LayerName, Policy, Rule, Verdict
 from moonpool.server.mcp.approver import ElicitingApprover
 from moonpool.server.named_sessions import wire
-from moonpool.server.named_sessions.connection import Client, ClientApprover
 from moonpool.terminal.approver import TerminalApprover
 from moonpool.terminal.device import Terminal
 from pipeline.test_pipeline import CANARY, Bench, type_of

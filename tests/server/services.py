@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -11,6 +12,7 @@ import httpx2
 
 from apps import DATA
 from moonpool.bootstrap.service import open_service
+from moonpool.ipybox.mcp_server.hosted import served_profiles
 from moonpool.server.http.admission import Bearers, Everybody
 from moonpool.server.http.application import Application
 from moonpool.server.http.callers import SCOPES, HttpCaller
@@ -21,7 +23,7 @@ from moonpool.settings import Settings
 from shared_backend import shared_backend
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, AsyncIterator
     from pathlib import Path
 
     from moonpool.bootstrap.service import Service
@@ -59,15 +61,15 @@ class OpenService:
 
     async def post(self, message: Any, *, path: str = "/mcp", **headers: str) -> httpx2.Response:
         """POST one message; header names with _ for -."""
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return await self.http.post(path, json=message, headers={**JSON_TYPE, **named})
+        return await self.http.post(path, json=message, headers={**JSON_TYPE, **named(headers)})
 
-    async def session(self, version: str = "2025-11-25", **headers: str) -> dict[str, str]:
+    async def session(self, version: str = "2025-11-25", *, path: str = "/mcp", **headers: str) -> dict[str, str]:
         """Do the handshake; returns the session's headers."""
-        answer = await self.post(handshake(version), accept="application/json, text/event-stream", **headers)
+        accept = "application/json, text/event-stream"
+        answer = await self.post(handshake(version), path=path, accept=accept, **headers)
         assert answer.status_code == 200, answer.text
         session = {"mcp_session_id": answer.headers["mcp-session-id"], **headers}
-        await self.post(notification("notifications/initialized"), **session)
+        await self.post(notification("notifications/initialized"), path=path, **session)
         return session
 
 
@@ -96,14 +98,52 @@ async def serving(
             report=lambda _: None,
             state=state,
             backend=backend,
+            profiles=served_profiles(),
             is_open=callers is None,
         ) as service,
     ):
-        application.open(service.routes)
+        application.open(service.routes, limiter=service.limiter)
         readiness.phase = "ready"
         base = f"http://{listener.netloc}"
         async with httpx2.AsyncClient(base_url=base, timeout=60) as http:
             yield OpenService(service, server, readiness, base, http)
+
+
+@asynccontextmanager
+async def streaming(service: OpenService, method: str, path: str = "/mcp", **more: Any) -> AsyncGenerator[Any]:
+    async with service.http.stream(method, path, **more) as response:
+        yield response, _events(response)
+
+
+async def _events(response: httpx2.Response) -> AsyncIterator[dict[str, Any]]:
+    """Server-sent events, one by one."""
+    event: dict[str, Any] = {}
+    async for line in response.aiter_lines():
+        name, _, value = line.partition(": ")
+        if not line and event:
+            yield event
+            event = {}
+        elif name in {"id", "event", "retry"}:
+            event[name] = value
+        elif name == "data":
+            event["data"] = json.loads(value) if value.startswith("{") else None
+            event["text"] = value
+        elif name == "data:":
+            event["data"] = None
+
+
+async def answer_of(events: AsyncIterator[dict[str, Any]]) -> Any:
+    """The answer that a stream ends with."""
+    async for event in events:
+        data = event.get("data")
+        if data is not None and ("result" in data or "error" in data):
+            return data
+    return None
+
+
+def named(headers: dict[str, str]) -> dict[str, str]:
+    """Headers as they are sent, of keyword arguments."""
+    return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 def handshake(version: str = "2025-11-25", **capabilities: Any) -> dict[str, Any]:

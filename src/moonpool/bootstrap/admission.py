@@ -5,23 +5,27 @@ from __future__ import annotations
 import ipaddress
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from moonpool.bootstrap.database import open_service_data
 from moonpool.bootstrap.token_authentication import token_authentication
 from moonpool.core.errors import ConfigError
+from moonpool.features.caller_limits.table import QuotaTable
 from moonpool.net.forwarded import trusted_networks
 from moonpool.server.http.admission import Bearers
 from moonpool.server.http.authentication.failures import ClientAddresses, FailedAuthentications
 from moonpool.server.http.authentication.keys import KeyAuthenticator
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
     from pathlib import Path
 
     from starlette.routing import BaseRoute
 
+    from moonpool.features.caller_limits.model import CallerLimits
+    from moonpool.features.caller_limits.table import QuotaStore
     from moonpool.features.consents.model import Consents
     from moonpool.server.http.admission import Admission
     from moonpool.server.http.request_limits import Names
@@ -37,6 +41,8 @@ class Admitted:
     public: Sequence[BaseRoute] = ()
     consents: Consents | None = None
     database: Database | None = None
+    quotas: QuotaStore | None = None
+    limits_of: Callable[[str], Awaitable[CallerLimits]] | None = None  # of an organisation
     has_no_keys: bool = False  # and there is no issuer either, so nobody can use it
 
 
@@ -56,16 +62,21 @@ async def open_admission(settings: Settings, state: Path, names: Names, origin: 
     addresses = ClientAddresses(trusted_networks(settings.trusted_proxies))
     async with open_service_data(settings, state) as data:
         keys = KeyAuthenticator(data.keys)
+        admitted = partial(
+            Admitted,
+            consents=data.consents,
+            database=data.database,
+            quotas=QuotaTable(data.database),
+            limits_of=data.organisations.limits_of,
+        )
         listens_at = (origin, *sorted(names.origins - {origin}))
         tokens = await token_authentication(settings, listens_at, is_open=data.organisations.is_open)
         if tokens is None:
             admission = Bearers([keys], failed=failed, addresses=addresses)
-            has_no_keys = await data.keys.is_empty()
-            yield Admitted(admission=admission, consents=data.consents, database=data.database, has_no_keys=has_no_keys)
+            yield admitted(admission=admission, has_no_keys=await data.keys.is_empty())
             return
         bearers = Bearers([keys, tokens.authenticator], tokens.metadata.challenge, failed=failed, addresses=addresses)
         try:
-            public = tokens.metadata.routes()
-            yield Admitted(admission=bearers, public=public, consents=data.consents, database=data.database)
+            yield admitted(admission=bearers, public=tokens.metadata.routes())
         finally:
             await tokens.authenticator.close()

@@ -9,16 +9,15 @@ from __future__ import annotations
 import asyncio
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from moonpool.features.approvals.files import open_queue
 from moonpool.features.approvals.service import Approvals
 from moonpool.features.approvals.table import ApprovalStore
 from moonpool.features.plans.table import PlanStore
-from moonpool.store.database.addresses import PostgresAddress, database_address
-from moonpool.store.journal_entries import entry_of
-from moonpool.store.journal_file import JournalFile
-from moonpool.store.paths import DEFAULT_TENANT, approvals_path, journal_path, plans_path, tenant_dir
+from moonpool.store.journals import postgres_address, put_on_record
+from moonpool.store.paths import DEFAULT_TENANT, approvals_path, plans_path, tenant_dir
 from moonpool.store.process_marks import is_gone
 
 if TYPE_CHECKING:
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.bootstrap.caller_grants import Budgets
-    from moonpool.core.audit_records import OutboxRecord
     from moonpool.features.approvals.queue_approver import QueueApprover
     from moonpool.features.approvals.service import ApprovalStorage
     from moonpool.features.plans.service import PlanStorage
@@ -88,16 +86,10 @@ class FolderStores:
         return FileStores(folder, tenant_id, self.database)
 
 
-def postgres_of(settings: Settings, data: Path) -> PostgresAddress | None:
-    """The database that is kept in, if it is PostgreSQL. Raises ConfigError."""
-    address = database_address(settings.database_url, data)
-    return address if isinstance(address, PostgresAddress) else None
-
-
 @asynccontextmanager
 async def open_stores(settings: Settings, data: Path, database: Database | None = None) -> AsyncGenerator[Stores]:
     """`database`: the service's, where it is open already. Raises ConfigError, DatabaseError."""
-    address = postgres_of(settings, data)
+    address = postgres_address(settings, data)
     if address is None:
         yield FolderStores(database)
         return
@@ -116,7 +108,7 @@ async def open_stores(settings: Settings, data: Path, database: Database | None 
 def opened_stores(settings: Settings, data: Path, tenant_id: str = DEFAULT_TENANT) -> Generator[TenantStores]:
     """What a tenant keeps, for a command or a thread. Blocking. Raises ConfigError, DatabaseError."""
     folder = tenant_dir(data, tenant_id)
-    if postgres_of(settings, data) is None:
+    if postgres_address(settings, data) is None:
         yield FileStores(folder)
         return
     from anyio.from_thread import start_blocking_portal  # noqa: PLC0415
@@ -134,7 +126,7 @@ def opened_approvals(settings: Settings, data: Path, tenant_id: str = DEFAULT_TE
     with opened_stores(settings, data, tenant_id) as stores:
         store = stores.approvals()
         try:
-            yield Approvals(store, lambda record: put_on_record(journal_path(tenant_dir(data, tenant_id)), record))
+            yield Approvals(store, partial(put_on_record, settings, data, tenant_id=tenant_id))
         finally:
             store.close()
 
@@ -148,12 +140,3 @@ async def open_default_queue(
         store = stores.of(DEFAULT_TENANT, data).approvals()
         async with open_queue(store, report, settings.approval_command, environ) as queue:
             yield queue
-
-
-def put_on_record(path: Path, record: OutboxRecord) -> None:
-    """Write one record into the journal at `path`. Raises JournalError."""
-    journal = JournalFile(path)
-    try:
-        journal.append([entry_of(record)], durable=True)
-    finally:
-        journal.close()

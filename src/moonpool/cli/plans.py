@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from moonpool.bootstrap.stores import opened_stores, put_on_record
+from moonpool.bootstrap.stores import opened_stores
 from moonpool.cli.approval_texts import answerer, confirmed, shown_left, shown_time
 from moonpool.cli.commands import command_group, json_lines, json_object
 from moonpool.cli.config_choice import data_folder
@@ -26,7 +26,7 @@ from moonpool.features.plans.model import PlanError, PlanState
 from moonpool.features.plans.planning import plan_lines
 from moonpool.features.plans.service import Plans
 from moonpool.settings import Settings
-from moonpool.store.paths import journal_path
+from moonpool.store.journals import put_on_record
 from moonpool.terminal.approver import PLAN_CHARS_MAX, hanging, visible
 
 if TYPE_CHECKING:
@@ -110,8 +110,7 @@ def _opened() -> Generator[Plans]:
     settings = Settings.load(os.environ)
     data = data_folder(settings)
     with opened_stores(settings, data) as stores:
-        record = partial(put_on_record, journal_path(data))
-        yield Plans(stores.plans(), record, expiry_s=settings.plan_expiry_s)
+        yield Plans(stores.plans(), partial(put_on_record, settings, data), expiry_s=settings.plan_expiry_s)
 
 
 def _report(answered: StoredPlan, *, as_json: bool) -> int:

@@ -11,9 +11,10 @@ import itertools
 import os
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from moonpool.bootstrap import open_engine, open_tenant
+from moonpool.bootstrap.sharing import sharing
 from moonpool.bootstrap.stores import open_default_queue, opened_approvals
 from moonpool.configuration.policies import policy_in_force
 from moonpool.configuration.server_config import McpConfig, resolved_key
@@ -25,7 +26,7 @@ from moonpool.terminal.approver import TerminalApprover
 from moonpool.terminal.device import Terminal, open_terminal, user_name
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Hashable, Mapping
+    from collections.abc import AsyncGenerator, Hashable, Mapping
     from contextlib import AbstractAsyncContextManager
 
     from moonpool.bootstrap import Engine, Tenant
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     from moonpool.sdk.options import SessionOptions
     from moonpool.settings import Settings
 
-_T = TypeVar("_T")
 _IDS: Final = itertools.count(1)
 
 
@@ -46,68 +46,6 @@ class OpenTenant:
     approver: Approver
     events: EventApprover  # questions of one execution each
     key: Hashable  # by which sessions share it
-
-
-class Shared(Generic[_T]):
-    """A context manager entered once for several users, in a task of its own; left with the last of them."""
-
-    def __init__(self, make: Callable[[], AbstractAsyncContextManager[_T]], forget: Callable[[], None]) -> None:
-        self._make, self._forget = make, forget
-        self._users = 0
-        self._ready: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
-        self._unused = asyncio.Event()
-        self._life: asyncio.Task[None] | None = None
-
-    async def enter(self) -> _T:
-        """One user more. Raises what opening it raised."""
-        self._users += 1
-        if self._life is None:
-            self._life = asyncio.create_task(self._live())
-        try:
-            return await asyncio.shield(self._ready)
-        except BaseException:
-            await self.leave()
-            raise
-
-    async def leave(self) -> None:
-        """One user less; when it was the last, returns once all is closed."""
-        self._users -= 1
-        if self._users:
-            return
-        self._forget()
-        self._unused.set()
-        assert self._life is not None
-        if not self._ready.done():
-            self._life.cancel()
-        await asyncio.gather(self._life, return_exceptions=True)
-
-    async def _live(self) -> None:
-        try:
-            async with self._make() as value:
-                self._ready.set_result(value)
-                await self._unused.wait()
-        except BaseException as error:
-            if self._ready.done():
-                raise
-            self._ready.set_exception(error)
-            self._ready.exception()  # seen
-
-
-_shared: dict[Hashable, Shared[object]] = {}  # of the runtime's thread
-
-
-@asynccontextmanager
-async def sharing(key: Hashable, make: Callable[[], AbstractAsyncContextManager[_T]]) -> AsyncGenerator[_T]:
-    """What has `key`, opened by `make` if nobody uses it yet."""
-    loop_key = (asyncio.get_running_loop(), key)
-    shared = _shared.get(loop_key)
-    if shared is None:
-        shared = _shared[loop_key] = Shared(make, lambda: _shared.pop(loop_key, None))  # pyright: ignore[reportArgumentType]
-    value = await shared.enter()
-    try:
-        yield value  # pyright: ignore[reportReturnType]
-    finally:
-        await shared.leave()
 
 
 @asynccontextmanager

@@ -187,6 +187,7 @@ class EventApprover:
         self._grants: GrantStorage | None = None
         self._open: dict[ApprovalQuestion, None] = {}  # oldest first
         self._takers: dict[str, Taker] = {}  # of one execution each
+        self._here: set[str] = set()  # executions whose questions the queue never sees
         self._readers: set[Questions] = set()
         self._waiting: deque[ApprovalQuestion] = deque()  # for whichever reader comes first
         self._news = asyncio.Event()
@@ -209,7 +210,7 @@ class EventApprover:
         question = ApprovalQuestion(request, self.by, self._grants)
         self._open[question] = None
         try:
-            if self._queue is not None:
+            if self._queue is not None and request.run_id not in self._here:
                 return await _first(question, self._queue, take)
             take(question)
             return await question.wait()
@@ -229,19 +230,24 @@ class EventApprover:
             self._leave(reader)
 
     @contextmanager
-    def bound(self, take: Taker) -> Generator[Callable[[str], None]]:
-        """Give `take` the questions of every execution whose id is told, for the length of a `with` block."""
+    def bound(self, take: Taker, *, here: bool = False) -> Generator[Callable[[str], None]]:
+        """Give `take` the questions of every execution whose id is told, for the length of a `with` block. `here`: it
+        answers them alone, also where there is a queue.
+        """
         runs: set[str] = set()
 
         def begun(run_id: str) -> None:
             runs.add(run_id)
             self._takers[run_id] = take
+            if here:
+                self._here.add(run_id)
 
         try:
             yield begun
         finally:
             for run_id in runs:
                 self._takers.pop(run_id, None)
+                self._here.discard(run_id)
             for question in self.open:
                 if question.request.run_id in runs:
                     question.give_up("the application stopped listening before it answered")

@@ -24,6 +24,7 @@ from moonpool.store.database.base import DatabaseError
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from moonpool.features.caller_limits.model import CallerLimits
     from moonpool.features.keys.model import ApiKey, KeySpec, NewKey
     from moonpool.store.database.base import Database
 
@@ -85,8 +86,15 @@ class Keys:
         changed = await self._table.revoke(key_id, self._clock())
         self._remembered.clear()
         if changed is None:
-            raise InputError(f"there is no key {key_id[:40]!r}; `moonpool keys list` shows all with their ids")
+            raise _unknown(key_id)
         return changed
+
+    async def limit(self, key_id: str, limits: CallerLimits) -> None:
+        """Change what it may use: here at once, in other replicas within a second."""
+        found = await self._table.limit(key_id, limits)
+        self._remembered.clear()
+        if not found:
+            raise _unknown(key_id)
 
     async def verify(self, credential: str) -> ApiKey | None:
         """The key that `credential` is; None: it is no key, or unknown, revoked, expired or of a disabled organisation.
@@ -139,3 +147,7 @@ class Keys:
             await self._table.note_use(key_id, now, unless_since=now - LAST_USED_S)
         except DatabaseError as error:
             _log.warning("when key %s was used last cannot be kept: %s", key_id, error)
+
+
+def _unknown(key_id: str) -> InputError:
+    return InputError(f"there is no key {key_id[:40]!r}; `moonpool keys list` shows all with their ids")

@@ -25,6 +25,7 @@ class ServiceAddress:
     url: str  # without a slash at the end
     key: str = field(repr=False)
     approver: str | None = field(default=None, repr=False)  # a credential that answers approvals
+    socket: str = ""  # of a service of this user, which takes no key there
 
 
 def service_address(url: str, key: str, approver: str | None, *, allow_http: bool) -> ServiceAddress:

@@ -24,7 +24,7 @@ from moonpool.sdk.runtime_thread import CLOSED
 from moonpool.server.http.sessions.messages import ErrorAnswer, ErrorBody
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, Generator
+    from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Mapping
 
     from moonpool.core.errors import MoonpoolError
     from moonpool.sdk.remote.address import ServiceAddress
@@ -53,8 +53,9 @@ PATIENT: Final = httpx2.Timeout(ORDER_S, connect=CONNECT_S, write=READ_S, pool=O
 class Connection:
     """One application's connections to one service, for one session. Close it."""
 
-    def __init__(self, address: ServiceAddress) -> None:
-        self._address = address
+    def __init__(self, address: ServiceAddress, check: Callable[[Mapping[str, str]], None] = lambda _: None) -> None:
+        """`check` sees the headers of every answer, and may raise."""
+        self._address, self._check = address, check
         self._under_way = 0
         self._is_idle = asyncio.Event()
         self._is_idle.set()
@@ -63,7 +64,8 @@ class Connection:
             verify=_tls(address.url),
             trust_env=False,
             limits=httpx2.Limits(max_connections=100, max_keepalive_connections=10, keepalive_expiry=30.0),
-            socket_options=_KEEPALIVE,
+            socket_options=None if address.socket else _KEEPALIVE,
+            uds=address.socket or None,
         )
         self._client = httpx2.AsyncClient(
             base_url=f"{address.url}/v1/",
@@ -135,13 +137,14 @@ class Connection:
         if as_approver and self._address.approver is not None:
             key = self._address.approver
         kind = "application/octet-stream" if is_file else "application/json"
-        headers = {"authorization": f"Bearer {key}"}
+        headers = {"authorization": f"Bearer {key}"} if key else {}
         if "content" in request:
             headers["content-type"] = kind
         if self._is_closed:
             raise InputError(CLOSED)
         with translated(), self._counted():
             async with self._client.stream(method, path, headers=headers, **request) as response:
+                self._check(response.headers)
                 if response.status_code // 100 != 2:
                     raise _told(response.status_code, await _whole(response))
                 yield response

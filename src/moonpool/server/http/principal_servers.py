@@ -19,6 +19,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.server.http.event_streams import EventLog
 from moonpool.server.http.mcp_session import McpSession
+from moonpool.server.mcp.server import OwnServer
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from moonpool.server.http.callers import HttpCaller
     from moonpool.server.http.sse_connection import SseConnection
     from moonpool.server.mcp.profiles import Profile
-    from moonpool.server.mcp.server import OwnServer, ServedTools
+    from moonpool.server.mcp.server import ServedTools
 
 CALLERS_MAX: Final = 512
 SESSIONS_MAX: Final = 64
@@ -113,6 +114,10 @@ class PrincipalServer:
         """Requests in progress, and calls whose connection has broken."""
         open_sessions = sum(not session.idle.is_set() for session in self.sessions.values())
         return self._requests + open_sessions + sum(not one.idle.is_set() for one in self.sse_connections.values())
+
+    def runs(self, name: object) -> bool:
+        """Whether a call of the tool `name` begins an execution: code, or one tool where tools are called directly."""
+        return isinstance(self._tools, OwnServer) or name == self._tools.offer.runs
 
     @contextmanager
     def using(self) -> Generator[PrincipalServer]:
@@ -237,6 +242,11 @@ class PrincipalServers:
     @property
     def open_calls(self) -> int:
         return len(self._opening) + sum(server.open_calls for server in self._servers.values())
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no client uses any of them."""
+        return not self._opening and all(server.is_idle for server in self._servers.values())
 
     def end_listening(self) -> None:
         for server in self._servers.values():

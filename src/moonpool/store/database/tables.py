@@ -10,7 +10,19 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import BigInteger, Boolean, Column, Double, ForeignKey, Index, LargeBinary, MetaData, String, Table
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+)
 
 METADATA: Final = MetaData()
 
@@ -21,6 +33,9 @@ ORGANISATION: Final = Table(
     Column("name", String(200), nullable=False),
     Column("created_at", Double, nullable=False),
     Column("disabled_at", Double),
+    Column("rate_limit", String(32)),
+    Column("concurrency_max", Integer),
+    Column("quota", String(32)),
 )
 
 API_KEY: Final = Table(
@@ -37,6 +52,9 @@ API_KEY: Final = Table(
     Column("expires_at", Double),
     Column("revoked_at", Double),
     Column("last_used_at", Double),
+    Column("rate_limit", String(32)),
+    Column("concurrency_max", Integer),
+    Column("quota", String(32)),
     Index("api_key_by_organisation", "organisation_id"),
 )
 
@@ -132,6 +150,15 @@ PLAN: Final = Table(
     Column("by_person", Boolean, nullable=False),
     Column("principal", String(200), nullable=False),
     Index("plan_by_state", "organisation_id", "state"),
+)
+
+QUOTA_USE: Final = Table(
+    "quota_use",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("principal", String(200), primary_key=True),  # empty: all of the organisation's
+    Column("period_start", Double, nullable=False),
+    Column("used", BigInteger, nullable=False),
 )
 
 BUDGET_USE: Final = Table(

@@ -1,4 +1,5 @@
-"""Answers to calls that wait, over HTTP. The queue of the organisation decides, whichever replica asks.
+"""Answers to calls that wait, over HTTP. The queue of the organisation decides, whichever replica asks; what a
+terminal's session asks is answered at the terminal, in this process.
 
 SECURITY: a yes comes from another principal than whose code asks, with the scope `approve`; who runs code may refuse
 its calls. To everybody else the question does not exist. A person is who logged in as one.
@@ -11,7 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from moonpool.features.approvals.events import as_recorded
-from moonpool.features.approvals.model import Answerer, ApprovalAnswerError, QueueState
+from moonpool.features.approvals.model import PROGRAMS, Answerer, ApprovalAnswerError, QueueState
 from moonpool.features.approvals.service import check_may_approve, grant_terms
 from moonpool.sandboxes.shielding import finish
 from moonpool.server.http.sessions.errors import SelfApprovalError
@@ -19,8 +20,9 @@ from moonpool.server.http.sessions.errors import SelfApprovalError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from moonpool.features.approvals.events import ApprovalQuestion
     from moonpool.features.approvals.model import QueuedRequest
-    from moonpool.features.approvals.service import Approvals
+    from moonpool.features.approvals.service import Approvals, GrantTerms
     from moonpool.server.http.callers import HttpCaller
     from moonpool.server.http.sessions import messages
 
@@ -32,6 +34,15 @@ async def open_requests(approvals: Approvals) -> Sequence[QueuedRequest]:
     return await asyncio.to_thread(approvals.requests)
 
 
+async def answer_question(question: ApprovalQuestion, caller: HttpCaller, given: messages.AnswerApproval) -> None:
+    """Answer a call of a terminal's session. Raises ApprovalAnswerError, InputError, JournalError."""
+    by = answerer_of(caller, given.by)
+    if given.approve:
+        await question.approve(by=by, note=given.note, terms=_terms(given))
+    else:
+        await question.deny(given.note, by=by)
+
+
 async def answer_request(
     approvals: Approvals, caller: HttpCaller, request_id: str, given: messages.AnswerApproval
 ) -> None:
@@ -39,9 +50,7 @@ async def answer_request(
 
     Raises SelfApprovalError, ApprovalAnswerError, InputError, JournalError, ApprovalQueueError.
     """
-    terms = None
-    if given.keep_for is not None:
-        terms = grant_terms(given.keep_for, list(given.where), any_arguments=given.any_arguments)
+    terms = _terms(given)
     by = replace(as_recorded(answerer_of(caller, given.by)), principal=caller.principal)
 
     def answered() -> None:
@@ -61,8 +70,19 @@ async def answer_request(
     await finish(asyncio.to_thread(answered))  # an answer that has begun is given
 
 
+def _terms(given: messages.AnswerApproval) -> GrantTerms | None:
+    if given.keep_for is None:
+        return None
+    return grant_terms(given.keep_for, list(given.where), any_arguments=given.any_arguments)
+
+
 def answerer_of(caller: HttpCaller, named: str) -> Answerer:
-    """Who answered, for the records. SECURITY: the credential says who that is; what a client says stands behind it."""
+    """Who answered, for the records. SECURITY: the credential says who that is; what a client says stands behind it.
+
+    At a terminal there is no credential: its command says whether its person or a program answered.
+    """
+    if caller.is_terminal and named:
+        return Answerer(name=named, person=not named.startswith(PROGRAMS))
     shown = "".join(char if char.isprintable() else "?" for char in named)
     name = f"{caller.principal} ({shown})" if shown else caller.principal
     return Answerer(name=name[:_NAME_CHARS_MAX], person=caller.is_person)

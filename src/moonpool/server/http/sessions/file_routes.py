@@ -19,12 +19,14 @@ from moonpool.server.http.sessions.bodies import error_answer, json_answer, quer
 from moonpool.server.http.sessions.operations import Operation
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from starlette.requests import Request
     from starlette.types import Receive, Send
     from starlette.types import Scope as AsgiScope
 
+    from moonpool.engine.files.service import FileReceipt
+    from moonpool.engine.files.streams import Sink
     from moonpool.server.http.callers import HttpCaller
     from moonpool.server.http.sessions.registry import SessionRegistry
     from moonpool.server.http.sessions.served_session import ServedSession
@@ -64,6 +66,15 @@ class FileRoutes:
                 summary="Write a file, whole or not at all", query=operations.WriteQuery, body="bytes",
                 answer=messages.FileWritten,
             ),
+            Operation(
+                method="GET", path=f"{files}/archive", name="readArchive", summary="A folder as a tar stream",
+                endpoint=self.archive, scope="files", query=operations.ReadQuery, answer="bytes",
+            ),
+            Operation(
+                method="PUT", path=f"{files}/archive", name="unpackArchive", endpoint=self.unpack, scope="files",
+                summary="Unpack a tar, plain or gzip, or a zip into a folder, whole or not at all",
+                query=operations.UnpackQuery, body="bytes", answer=messages.FileWritten,
+            ),
         )  # fmt: skip
 
     def _session(self, request: Request, caller: HttpCaller) -> ServedSession:
@@ -76,7 +87,12 @@ class FileRoutes:
             listing = await session.engine_session.files.list(query.path, recursive=query.recursive)
         entries = tuple(
             messages.FileEntryBody(
-                path=one.path, kind=one.kind, size=one.size, mode=one.mode, modified_s=one.modified_s
+                path=one.path,
+                kind=one.kind,
+                size=one.size,
+                mode=one.mode,
+                modified_s=one.modified_s,
+                escaped=one.escaped,
             )
             for one in listing.entries
         )
@@ -91,21 +107,45 @@ class FileRoutes:
 
     async def read(self, request: Request, caller: HttpCaller) -> Response:
         session = self._session(request, caller)
-        return _FileBody(session, query_of(request, operations.ReadQuery).path)
+        path = query_of(request, operations.ReadQuery).path
+        return _FileBody(session, lambda sink: session.engine_session.files.get(path, sink), whole=caller.is_terminal)
+
+    async def archive(self, request: Request, caller: HttpCaller) -> Response:
+        session = self._session(request, caller)
+        path = query_of(request, operations.ReadQuery).path
+
+        async def send(sink: Sink) -> None:
+            receipt = await session.engine_session.files.archive(path, sink)
+            session.archive_skipped = receipt.skipped
+
+        return _FileBody(session, send, whole=caller.is_terminal)
 
     async def write(self, request: Request, caller: HttpCaller) -> Response:
         session = self._session(request, caller)
         query = query_of(request, operations.WriteQuery)
-        if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
-            raise InputError("the body must not be compressed: it is the file")
         with session.in_use():
             receipt = await session.engine_session.files.put(
                 query.path, _pieces(request), mode=query.mode, replace=query.replace
             )
-        return json_answer(messages.FileWritten(path=receipt.path, size=receipt.size, sha256=receipt.sha256))
+        return json_answer(_written(receipt))
+
+    async def unpack(self, request: Request, caller: HttpCaller) -> Response:
+        session = self._session(request, caller)
+        query = query_of(request, operations.UnpackQuery)
+        with session.in_use():
+            receipt = await session.engine_session.files.unpack(
+                query.path, _pieces(request), form=query.form, replace=query.replace
+            )
+        return json_answer(_written(receipt))
+
+
+def _written(receipt: FileReceipt) -> messages.FileWritten:
+    return messages.FileWritten(path=receipt.path, size=receipt.size, sha256=receipt.sha256, entries=receipt.entries)
 
 
 async def _pieces(request: Request) -> AsyncIterator[bytes]:
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise InputError("the body must not be compressed: it is the file")
     try:
         async for piece in request.stream():
             if piece:
@@ -119,9 +159,10 @@ async def _pieces(request: Request) -> AsyncIterator[bytes]:
 class _FileBody(Response):
     """The answer with a file's bytes. Its first piece begins it; an error before that is an answer of its own."""
 
-    def __init__(self, session: ServedSession, path: str) -> None:
+    def __init__(self, session: ServedSession, send: Callable[[Sink], Awaitable[object]], *, whole: bool) -> None:
+        """`whole` is of `error_body`."""
         super().__init__()
-        self._session, self._path = session, path
+        self._session, self._send, self._whole = session, send, whole
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         begun = False
@@ -135,10 +176,10 @@ class _FileBody(Response):
 
         try:
             with self._session.in_use():
-                await self._session.engine_session.files.get(self._path, take)
+                await self._send(take)
         except Exception as error:  # noqa: BLE001  told by the boundary of requests, or by a connection broken off
             if not begun:
-                await error_answer(error)(scope, receive, send)
+                await error_answer(error, whole=self._whole)(scope, receive, send)
             return
         if not begun:
             await send(_start())

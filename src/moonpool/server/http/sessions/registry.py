@@ -8,9 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
+from moonpool.core.errors import InputError
+from moonpool.features.caller_limits.model import NO_LIMITS
+from moonpool.features.caller_limits.service import CallerLimiter
+from moonpool.features.caller_limits.table import QuotasInMemory
 from moonpool.server.http.sessions.errors import (
     ServiceClosingError,
     TooManySessionsError,
@@ -22,6 +27,7 @@ from moonpool.server.http.sessions.tenants import SessionBounds
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
+    from moonpool.features.approvals.events import ApprovalQuestion
     from moonpool.features.approvals.service import Approvals
     from moonpool.server.http.callers import HttpCaller
     from moonpool.server.http.sessions import messages
@@ -33,9 +39,11 @@ _BOUNDS: Final = SessionBounds()
 
 
 @asynccontextmanager
-async def open_sessions(tenants: SessionTenants, bounds: SessionBounds = _BOUNDS) -> AsyncGenerator[SessionRegistry]:
+async def open_sessions(
+    tenants: SessionTenants, bounds: SessionBounds = _BOUNDS, limiter: CallerLimiter | None = None
+) -> AsyncGenerator[SessionRegistry]:
     """A registry; on exit its sessions are closed, and with them their streams end."""
-    registry = SessionRegistry(tenants, bounds)
+    registry = SessionRegistry(tenants, bounds, limiter)
     try:
         yield registry
     finally:
@@ -45,32 +53,79 @@ async def open_sessions(tenants: SessionTenants, bounds: SessionBounds = _BOUNDS
 class SessionRegistry:
     """Made by `open_sessions`."""
 
-    def __init__(self, tenants: SessionTenants, bounds: SessionBounds) -> None:
+    def __init__(self, tenants: SessionTenants, bounds: SessionBounds, limiter: CallerLimiter | None = None) -> None:
+        """Without `limiter` callers have no limits but these bounds."""
         self._tenants, self.bounds = tenants, bounds
+        self.limiter = limiter or CallerLimiter(QuotasInMemory(), caller=NO_LIMITS, organisation=NO_LIMITS)
         self._sessions: dict[_Owner, dict[str, ServedSession]] = {}
         self._opening: dict[_Owner, int] = {}
+        self._naming: WeakValueDictionary[_Owner, asyncio.Lock] = WeakValueDictionary()  # while one is opened by name
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._is_closing = False
+        self.changed = asyncio.Event()
+        """Set whenever a session was opened or has ended."""
 
     # --- sessions
 
-    async def create(self, caller: HttpCaller, wanted: messages.CreateSession) -> ServedSession:
-        """Open a session. Raises TooManySessionsError, InputError, NetworkRuleError, and what opening a tenant does."""
+    async def create(self, caller: HttpCaller, wanted: messages.CreateSession) -> tuple[ServedSession, bool]:
+        """Open a session, or find the one that has its name already; and whether it is new.
+
+        Raises TooManySessionsError, InputError, NetworkRuleError, and what opening a tenant does.
+        """
+        if wanted.name is None:
+            return await self._created(caller, wanted), True
+        async with self._naming.setdefault((caller.organisation, caller.principal), asyncio.Lock()):
+            if (named := self.named(caller, wanted.name)) is not None:
+                return named, False
+            return await self._created(caller, wanted), True
+
+    async def _created(self, caller: HttpCaller, wanted: messages.CreateSession) -> ServedSession:
+        # SECURITY: an order names folders and programs of this machine.
+        if wanted.terminal is not None and (not caller.is_terminal or wanted.checkpoints):
+            raise InputError("`terminal` is for commands of the service's own user, without checkpoints; leave it out")
 
         async def made() -> ServedSession:
-            rules = network_rules(wanted.network)
-            tenant = await self._tenants.tenant(caller.organisation)
-            runtime = await tenant.runtime_for(wanted)
-            grant = tenant.grant(caller, wanted)
-            origin = SessionOrigin(caller=caller, tenant=tenant, runtime=runtime, grant=grant, wanted=wanted)
-            return ServedSession(origin, open_kernel(origin, rules), now=self.now, expires_at=self._end_of_life)
+            async with AsyncExitStack() as stack:
+                origin = await self._origin(caller, wanted, stack)
+                session = ServedSession(origin, open_kernel(origin, network_rules(wanted.network)), now=self.now)
+                stack.pop_all()  # the session releases it
+                return session
 
         return await self._added(caller, made)
 
+    async def _origin(self, caller: HttpCaller, wanted: messages.CreateSession, stack: AsyncExitStack) -> SessionOrigin:
+        bounds, terminal = self.bounds, None
+        if wanted.terminal is None:
+            tenant = await self._tenants.tenant(caller.organisation)
+        else:
+            terminal = await self._tenants.for_terminal(wanted.terminal)
+            stack.push_async_callback(terminal.release)
+            tenant = terminal.tenant
+        return SessionOrigin(
+            caller=caller,
+            tenant=tenant,
+            runtime=await tenant.runtime_for(wanted),
+            grant=tenant.grant(caller, wanted),
+            wanted=wanted,
+            idle_s=bounds.idle_s if terminal is None else terminal.idle_s,
+            lifetime_s=bounds.lifetime_s if terminal is None else bounds.terminal_lifetime_s,
+            folders=None if terminal is None else terminal.folders,
+            release=None if terminal is None else terminal.release,
+        )
+
+    def named(self, caller: HttpCaller, name: str) -> ServedSession | None:
+        """The session of this caller that has this name."""
+        return next((one for one in self.all_of(caller) if one.origin.wanted.name == name and not one.is_closed), None)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no session is open or being opened."""
+        return not self._sessions and not self._opening
+
     async def fork(self, caller: HttpCaller, session: ServedSession) -> ServedSession:
         """Another session with the state of this one. Raises TooManySessionsError, CheckpointError, InputError."""
-        return await self._added(caller, lambda: session.fork(now=self.now, expires_at=self._end_of_life))
+        return await self._added(caller, lambda: session.fork(now=self.now))
 
     async def _added(self, caller: HttpCaller, make: Callable[[], Awaitable[ServedSession]]) -> ServedSession:
         owner = (caller.organisation, caller.principal)
@@ -88,6 +143,7 @@ class SessionRegistry:
             self._opening[owner] -= 1
             if not self._opening[owner]:
                 del self._opening[owner]
+            self.changed.set()
 
     def _check_room(self, owner: _Owner) -> None:
         if self._is_closing:
@@ -126,6 +182,7 @@ class SessionRegistry:
         if (timer := self._timers.pop(session.session_id, None)) is not None:
             timer.cancel()
         await session.close()
+        self.changed.set()
 
     async def close_all(self) -> None:
         """End all sessions; none is opened any more."""
@@ -140,15 +197,11 @@ class SessionRegistry:
         """The clock of idle times."""
         return asyncio.get_running_loop().time()
 
-    @property
-    def _end_of_life(self) -> float:
-        return self.now + self.bounds.lifetime_s
-
     def _look_again(self, owner: _Owner, session: ServedSession) -> None:
         """End it when it has been idle for long enough, or lived for so long; look again at that time otherwise."""
         if session.is_closed:
             return
-        idle_at = (self.now if session.is_busy else session.used_at) + self.bounds.idle_s
+        idle_at = (self.now if session.is_busy else session.used_at) + session.origin.idle_s
         due = min(idle_at, session.expires_at)
         if due <= self.now:
             ending = asyncio.ensure_future(self._end(owner, session))
@@ -163,6 +216,21 @@ class SessionRegistry:
         if not ending.cancelled() and (error := ending.exception()) is not None:
             _log.error("a session that expired did not end well", exc_info=error)
 
+    # --- approvals
+
     async def approvals(self, caller: HttpCaller) -> Approvals:
         """Those of the caller's organisation. Raises what opening its tenant does."""
         return (await self._tenants.tenant(caller.organisation)).approvals
+
+    def asked_at_terminal(self, caller: HttpCaller) -> list[ApprovalQuestion]:
+        """Calls of a terminal's sessions that wait. SECURITY: they are asked at that terminal, and nowhere else."""
+        if not caller.is_terminal:
+            return []
+        own = self._sessions.get((caller.organisation, caller.principal), {}).values()
+        return [
+            question
+            for session in own
+            if session.origin.is_terminal
+            for question in session.origin.tenant.events.open
+            if question.request.run_id in session.run_ids
+        ]

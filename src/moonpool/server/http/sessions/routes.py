@@ -9,7 +9,7 @@ from starlette.responses import Response, StreamingResponse
 from moonpool.catalog.render import one_line
 from moonpool.core.errors import InputError
 from moonpool.server.http.sessions import messages, operations, told
-from moonpool.server.http.sessions.approvals import answer_request, answerer_of, open_requests
+from moonpool.server.http.sessions.approvals import answer_question, answer_request, answerer_of, open_requests
 from moonpool.server.http.sessions.bodies import body_of, json_answer, query_of, while_client_waits
 from moonpool.server.http.sessions.errors import TooManySessionsError
 from moonpool.server.http.sessions.lines import NDJSON
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from moonpool.server.http.callers import HttpCaller
     from moonpool.server.http.sessions.registry import SessionRegistry
     from moonpool.server.http.sessions.running_code import RunningCode
-    from moonpool.server.http.sessions.served_session import ServedSession
+    from moonpool.server.http.sessions.served_session import ServedSession, SessionOrigin
 
 READERS_MAX: Final = 16
 """That read the lines of one session at the same time."""
@@ -130,8 +130,11 @@ class SessionRoutes:
     # --- sessions
 
     async def create(self, request: Request, caller: HttpCaller) -> Response:
-        session = await self._registry.create(caller, await body_of(request, messages.CreateSession))
-        return json_answer(self._told(session), 201, {"location": f"/v1/sessions/{session.session_id}"})
+        wanted = await body_of(request, messages.CreateSession)
+        session, is_new = await self._registry.create(caller, wanted)
+        return json_answer(
+            self._told(session), 201 if is_new else 200, {"location": f"/v1/sessions/{session.session_id}"}
+        )
 
     async def list(self, request: Request, caller: HttpCaller) -> Response:
         del request
@@ -155,11 +158,17 @@ class SessionRoutes:
         return self._registry.get(caller, request.path_params["session_id"])
 
     def _told(self, session: ServedSession) -> messages.SessionAnswer:
+        now = self._registry.now
         return messages.SessionAnswer(
             id=session.session_id,
             environment=session.environment,
-            expires_in_s=round(max(0.0, session.expires_at - self._registry.now), 3),
-            idle_s=self._registry.bounds.idle_s,
+            name=session.origin.wanted.name or "",
+            age_s=round(now - session.begun_at, 3),
+            unused_s=0.0 if session.is_busy else round(now - session.used_at, 3),
+            terminal=_kept_order(session.origin),
+            archive_skipped=session.archive_skipped,
+            expires_in_s=round(max(0.0, session.expires_at - now), 3),
+            idle_s=session.origin.idle_s,
             state=session.state,
             usage=session.usage,
         )
@@ -171,8 +180,10 @@ class SessionRoutes:
         with session.in_use():
             asked = await body_of(request, messages.RunCode)
             self._check_readers(session)
-            execution = session.run(asked)
-        return self._stream(session, execution, 0)
+            known = asked.id is not None and session.knows(asked.id)
+            ended = None if known else await self._registry.limiter.begin(caller)
+            execution = session.run(asked, ended)
+        return self._stream(session, execution, 0, attended=asked.attended)
 
     async def events(self, request: Request, caller: HttpCaller) -> Response:
         session = self._session(request, caller)
@@ -185,11 +196,16 @@ class SessionRoutes:
         if self._readers.get(session.session_id, 0) >= READERS_MAX:
             raise TooManySessionsError(f"{READERS_MAX} clients read events of this session already; end one of them")
 
-    def _stream(self, session: ServedSession, execution: RunningCode, after: int) -> Response:
+    def _stream(
+        self, session: ServedSession, execution: RunningCode, after: int, *, attended: bool = False
+    ) -> Response:
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        return StreamingResponse(self._lines(session, execution, after), media_type=NDJSON, headers=headers)
+        lines = self._lines(session, execution, after, attended=attended)
+        return StreamingResponse(lines, media_type=NDJSON, headers=headers)
 
-    async def _lines(self, session: ServedSession, execution: RunningCode, after: int) -> AsyncIterator[bytes]:
+    async def _lines(
+        self, session: ServedSession, execution: RunningCode, after: int, *, attended: bool
+    ) -> AsyncIterator[bytes]:
         self._readers[session.session_id] = self._readers.get(session.session_id, 0) + 1
         try:
             with session.in_use():
@@ -199,6 +215,8 @@ class SessionRoutes:
             self._readers[session.session_id] -= 1
             if not self._readers[session.session_id]:
                 del self._readers[session.session_id]
+            if attended and not execution.is_over:
+                session.abandon(execution)
 
     async def end(self, request: Request, caller: HttpCaller) -> Response:
         session = self._session(request, caller)
@@ -208,7 +226,7 @@ class SessionRoutes:
 
     async def interrupt(self, request: Request, caller: HttpCaller) -> Response:
         session = self._session(request, caller)
-        session.interrupt((await body_of(request, messages.Interrupt)).executions)
+        session.interrupt(await body_of(request, messages.Interrupt))
         return Response(status_code=204)
 
     # --- questions
@@ -244,8 +262,12 @@ class SessionRoutes:
 
     async def approve(self, request: Request, caller: HttpCaller) -> Response:
         given = await body_of(request, messages.AnswerApproval)
-        approvals = await self._registry.approvals(caller)
-        await answer_request(approvals, caller, request.path_params["request_id"], given)
+        request_id = request.path_params["request_id"]
+        for question in self._registry.asked_at_terminal(caller):
+            if question.request.request_id == request_id:
+                await answer_question(question, caller, given)
+                return Response(status_code=204)
+        await answer_request(await self._registry.approvals(caller), caller, request_id, given)
         return Response(status_code=204)
 
     # --- orders
@@ -342,3 +364,18 @@ class SessionRoutes:
         session = self._session(request, caller)
         with session.in_use():
             return await session.origin.tenant.catalog.get()
+
+
+def _kept_order(origin: SessionOrigin) -> messages.KeptOrder | None:
+    """What a session of a terminal was opened with."""
+    wanted, order = origin.wanted, origin.wanted.terminal
+    if order is None:
+        return None
+    return messages.KeptOrder(
+        backend=origin.runtime.settings.backend,
+        config=order.config or "",
+        config_digest=order.config_digest,
+        policy_digest=order.policy_digest,
+        network=() if wanted.network is None else wanted.network.allow,
+        workspace=order.workspace,
+    )

@@ -1,4 +1,4 @@
-"""What tenants keep beside the journal: approvals, plans, the outbox of their records, budgets."""
+"""What tenants keep beside the journal: approvals, plans, and the outbox of their records."""
 
 from __future__ import annotations
 
@@ -83,21 +83,3 @@ def upgrade() -> None:
         sa.Column("principal", sa.String(200), nullable=False),
     )
     op.create_index("plan_by_state", "plan", ["organisation_id", "state"])
-    op.create_table(
-        "budget_use",
-        sa.Column("organisation_id", sa.String(63), primary_key=True),
-        sa.Column("principal", sa.String(200), primary_key=True),
-        sa.Column("calls", sa.BigInteger, nullable=False),
-        sa.Column("argument_bytes", sa.BigInteger, nullable=False),
-        sa.Column("result_bytes", sa.BigInteger, nullable=False),
-        sa.Column("cost", sa.Double, nullable=False),
-        sa.Column("wall_s", sa.Double, nullable=False),
-    )
-    op.create_table(
-        "budget_count",
-        sa.Column("organisation_id", sa.String(63), primary_key=True),
-        sa.Column("principal", sa.String(200), primary_key=True),
-        sa.Column("kind", sa.String(8), primary_key=True),
-        sa.Column("name", sa.String(64), primary_key=True),
-        sa.Column("calls", sa.BigInteger, nullable=False),
-    )
