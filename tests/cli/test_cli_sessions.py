@@ -225,7 +225,7 @@ def test_a_session_whose_journal_was_removed_says_what_to_do_and_that_works(
         file.unlink()
     refused = run_code(tmp_path, "x += 1", "--session", "s", **data)
     assert (refused.error_type, refused.result["error"]["retryable"]) == ("Internal", False)
-    assert "`moonpool session close NAME`" in refused.result["error"]["message"]
+    assert "`moonpool session close --all`" in refused.result["error"]["message"]
     assert moonpool(tmp_path, "session", "close", "s", **data).exit_code == 0
     again = [run_code(tmp_path, "x = 1", "--session", "s", **data) for _ in range(2)]
     assert [("a new one begins" in one.stderr, one.exit_code) for one in again] == [(True, 0), (False, 0)]

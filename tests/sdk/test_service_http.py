@@ -231,6 +231,9 @@ async def test_answers_are_as_the_document_describes_them(served: ServiceThread)
         await ask("writeFile", "?path=a%2Fb.txt", body=b"bytes", **s)
         assert await ask("readFile", "?path=a%2Fb.txt", **s) == b"bytes"
         await ask("listFiles", "?recursive=true", **s)
+        tarred = await ask("readArchive", "?path=a", **s)
+        await ask("unpackArchive", "?path=c", body=tarred, **s)
+        assert await ask("readFile", "?path=c%2Fb.txt", **s) == b"bytes"
         await ask("removeFile", "?path=a&recursive=true", **s)
         assert (await ask("readFile", "?path=a%2Fb.txt", **s))["error"]["code"] == "file_missing"
         await ask("answerQuestion", body={"how": "cancel"}, question_id=ID, **s)

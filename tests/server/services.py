@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import httpx2
 
 from apps import DATA
+from moonpool.bootstrap.admission import open_admission
 from moonpool.bootstrap.service import open_service
 from moonpool.ipybox.mcp_server.hosted import served_profiles
 from moonpool.server.http.admission import Bearers, Everybody
@@ -80,29 +81,42 @@ async def serving(
     config: McpConfig | None = None,
     state: Path | None = None,
     profile: str | None = None,
+    keys: bool = False,
     **settings: Any,
 ) -> AsyncGenerator[OpenService]:
-    """A service for these callers, by credential; None: for everybody."""
+    """A service for these callers, by credential; None: for everybody. `keys`: for whoever has a key in `state`."""
     chosen = Settings.load({}, **{"data_dir": DATA, "manifest_ttl_s": 0.001, "pool_low": 0, **settings})
     admission: Any = Bearers([Callers(callers)]) if callers is not None else Everybody(caller("me", profile=profile))
     listener, readiness = ServiceListener("127.0.0.1", 0), Readiness()
     names = Names.of(listener.host, listener.port, public_url=chosen.public_url)
-    application = Application(names, admission, readiness)
-    async with (
-        shared_backend(chosen, DATA) as backend,
-        http_served(listener, application) as server,
-        open_service(
-            chosen,
-            environ=os.environ,
-            config=config,
-            report=lambda _: None,
-            state=state,
-            backend=backend,
-            profiles=served_profiles(),
-            is_open=callers is None,
-        ) as service,
-    ):
+    async with AsyncExitStack() as stack:
+        admitted = None
+        if keys:
+            assert state is not None
+            admitted = await stack.enter_async_context(
+                open_admission(chosen, state, names, f"http://{listener.netloc}")
+            )
+            admission = admitted.admission
+        application = Application(names, admission, readiness)
+        backend = await stack.enter_async_context(shared_backend(chosen, DATA))
+        server = await stack.enter_async_context(http_served(listener, application))
+        service = await stack.enter_async_context(
+            open_service(
+                chosen,
+                environ=os.environ,
+                config=config,
+                report=lambda _: None,
+                state=state,
+                backend=backend,
+                profiles=served_profiles(),
+                is_open=callers is None and not keys,
+                admitted=admitted,
+            )
+        )
         application.open(service.routes, limiter=service.limiter)
+        readiness.checks["environment"] = service.check_environment
+        if admitted is not None and admitted.ask_database is not None:
+            readiness.checks["database"] = admitted.ask_database
         readiness.phase = "ready"
         base = f"http://{listener.netloc}"
         async with httpx2.AsyncClient(base_url=base, timeout=60) as http:

@@ -19,15 +19,17 @@ from moonpool.server.http.authentication.failures import ClientAddresses, Failed
 from moonpool.server.http.authentication.keys import KeyAuthenticator
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
     from pathlib import Path
 
     from starlette.routing import BaseRoute
 
+    from moonpool.bootstrap.database import ServiceData
     from moonpool.features.caller_limits.model import CallerLimits
     from moonpool.features.caller_limits.table import QuotaStore
     from moonpool.features.consents.model import Consents
     from moonpool.server.http.admission import Admission
+    from moonpool.server.http.lapsed_callers import FindLapsed, Owner
     from moonpool.server.http.request_limits import Names
     from moonpool.settings import Settings
     from moonpool.store.database.base import Database
@@ -43,6 +45,8 @@ class Admitted:
     database: Database | None = None
     quotas: QuotaStore | None = None
     limits_of: Callable[[str], Awaitable[CallerLimits]] | None = None  # of an organisation
+    find_lapsed: FindLapsed | None = None
+    ask_database: Callable[[], Awaitable[None]] | None = None  # raises DatabaseError
     has_no_keys: bool = False  # and there is no issuer either, so nobody can use it
 
 
@@ -68,6 +72,8 @@ async def open_admission(settings: Settings, state: Path, names: Names, origin: 
             database=data.database,
             quotas=QuotaTable(data.database),
             limits_of=data.organisations.limits_of,
+            find_lapsed=partial(_lapsed, data),
+            ask_database=data.ask,
         )
         listens_at = (origin, *sorted(names.origins - {origin}))
         tokens = await token_authentication(settings, listens_at, is_open=data.organisations.is_open)
@@ -80,3 +86,15 @@ async def open_admission(settings: Settings, state: Path, names: Names, origin: 
             yield admitted(admission=bearers, public=tokens.metadata.routes())
         finally:
             await tokens.authenticator.close()
+
+
+async def _lapsed(data: ServiceData, owners: Collection[Owner]) -> set[Owner]:
+    """See `FindLapsed`. Tokens are not looked at: one that is given back there ends with its `exp`."""
+    keys = {
+        principal.removeprefix("key:"): (organisation, principal)
+        for organisation, principal in owners
+        if principal.startswith("key:")
+    }
+    lapsed: set[Owner] = {keys[key_id] for key_id in await data.keys.lapsed(keys)} if keys else set()
+    shut = {one for one in {organisation for organisation, _ in owners} if not await data.organisations.is_open(one)}
+    return lapsed | {owner for owner in owners if owner[0] in shut}

@@ -11,6 +11,7 @@ import dataclasses
 import logging
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from moonpool.bootstrap.caller_grants import local_principal
@@ -35,6 +36,7 @@ from moonpool.server.http.application import admins_only, asgi_route, mounted
 from moonpool.server.http.callers import SCOPES, HttpCaller
 from moonpool.server.http.exposition import Exposed, LimitFigures, PoolGauges
 from moonpool.server.http.figures import Metrics
+from moonpool.server.http.lapsed_callers import lapsed_callers_ended
 from moonpool.server.http.mcp_endpoint import McpEndpoints
 from moonpool.server.http.metrics import PATH, MetricsApp
 from moonpool.server.http.principal_servers import TIDY_S, PrincipalServers, ServiceBusyError
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
 
     from starlette.routing import BaseRoute
 
+    from moonpool.bootstrap.admission import Admitted
     from moonpool.bootstrap.engine import Engine
     from moonpool.bootstrap.replicas import Replica
     from moonpool.bootstrap.stores import Stores
@@ -59,8 +62,6 @@ if TYPE_CHECKING:
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.audit import JournalReader
     from moonpool.environments.base import ProgressSink
-    from moonpool.features.caller_limits.model import CallerLimits
-    from moonpool.features.caller_limits.table import QuotaStore
     from moonpool.features.consents.model import Consents
     from moonpool.features.usage.measures import Measures
     from moonpool.sandboxes.base import SandboxBackend
@@ -69,7 +70,6 @@ if TYPE_CHECKING:
     from moonpool.server.mcp.profiles import Profile, Profiles
     from moonpool.server.mcp.server import OwnServer, ServedTools
     from moonpool.settings import Settings
-    from moonpool.store.database.base import Database
 
 TENANTS_MAX: Final = 256
 _FIRST_USE_S: Final = 60.0
@@ -120,6 +120,10 @@ class Organisations:
             if self._opening.get(organisation) is opening:
                 del self._opening[organisation]
             raise ServiceBusyError("this organisation cannot be served now; the service's log says why") from None
+
+    @property
+    def executes_in_background(self) -> bool:
+        return any(self.background_count(organisation, "") for organisation in self._opening)
 
     def background_count(self, organisation: str, principal: str) -> int:
         """Executions of a principal, or of all (empty), that go on while no request waits for them."""
@@ -181,12 +185,14 @@ class Service:
     sessions: SessionRegistry
     routes: Sequence[BaseRoute]
     public: Sequence[BaseRoute]  # of these, for everybody
+    check_environment: Callable[[], Awaitable[None]]
+    """Raises when the default environment's files are not there any more."""
     limiter: CallerLimiter
 
     @property
     def is_busy(self) -> bool:
-        """Whether a call is in progress, also one whose connection has broken."""
-        return self.servers.open_calls > 0
+        """Whether a call is in progress or an execution goes on, also if no request waits for it."""
+        return self.servers.open_calls > 0 or self.sessions.is_busy or self.organisations.executes_in_background
 
     async def unused(self) -> None:
         """Return once there is no session and no client of MCP any more; the first may take a while to come."""
@@ -227,19 +233,15 @@ async def open_service(  # noqa: PLR0913  what a service is made of
     progress: ProgressSink | None = None,
     backend: SandboxBackend | None = None,
     is_open: bool = False,
-    consents: Consents | None = None,
-    database: Database | None = None,
+    admitted: Admitted | None = None,
     on_lost: Callable[[str], None] = _log.error,
-    quotas: QuotaStore | None = None,
-    limits_of: Callable[[str], Awaitable[CallerLimits]] | None = None,
 ) -> AsyncGenerator[Service]:
     """Open it and prove that code can be isolated. Raises the errors of `open_engine`, ConfigError, SandboxStartError.
 
     `state` is the folder of what organisations own. `is_open`: without authentication, for one organisation and its
-    figures for everybody. Without `consents` no OAuth client uses a login to a server, without `quotas` these are
-    counted in memory. `limits_of` finds an organisation's own limits. `on_lost` is told when other replicas have
-    taken this one for dead: nothing is recorded any more, so it should end. `database` is the service's, if it is
-    open.
+    figures for everybody. Without `admitted`, from `open_admission`, no OAuth client uses a login to a server, quotas
+    are counted in memory, and nobody looks whether keys still count.
+    `on_lost` is told when other replicas have taken this one for dead: nothing is recorded any more, so it should end.
     """
     state = state or data_folder(settings, environ)
     await asyncio.to_thread(policy_in_force, settings, config)  # first: nothing may start without a policy
@@ -251,6 +253,8 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         is_alone = not serves_several_tenants()
         if is_alone and not is_open:
             await engine.backend.close_scope(engine.sandbox_spec.scope)  # its uid is wanted for the organisation
+        consents = None if admitted is None else admitted.consents
+        database = None if admitted is None else admitted.database
         stores = await stack.enter_async_context(open_stores(settings, state, database))
         replica = await stack.enter_async_context(open_replica(settings, state, on_lost))
         organisations = Organisations(
@@ -260,15 +264,17 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         servers = PrincipalServers(_Tools(organisations))
         stack.push_async_callback(lambda: finish(servers.close()))
         limiter = CallerLimiter(
-            quotas or QuotasInMemory(),
+            (admitted and admitted.quotas) or QuotasInMemory(),
             caller=settings.caller_limits,
             organisation=settings.organisation_limits,
-            limits_of=limits_of,
+            limits_of=admitted and admitted.limits_of,
             background=organisations.background_count,
         )
         may_be_default = is_open or not is_alone  # else the one tenant that there can be is an organisation's
         opening = _sessions(engine, config, organisations, limiter, may_be_default)
         sessions = await stack.enter_async_context(opening)
+        if admitted is not None and admitted.find_lapsed is not None:
+            await stack.enter_async_context(lapsed_callers_ended(servers, sessions, admitted.find_lapsed))
         if is_open:
             await organisations.get(DEFAULT_TENANT)
         endpoints = McpEndpoints(servers, profiles, limiter, body_bytes_max=settings.request_bytes_max)
@@ -288,6 +294,7 @@ async def open_service(  # noqa: PLR0913  what a service is made of
             sessions=sessions,
             routes=routes,
             public=(openapi_route(sessions),),
+            check_environment=partial(_check_environment, engine),
             limiter=limiter,
         )
 
@@ -329,6 +336,13 @@ def everybody(profile: str | None, profiles: Profiles = PROFILES) -> Admission:
     return Everybody(
         HttpCaller(organisation=DEFAULT_TENANT, principal=local_principal(), scopes=SCOPES, profile=profile)
     )
+
+
+async def _check_environment(engine: Engine) -> None:
+    """Raises OSError."""
+    image = engine.sandbox_spec.image
+    needed = (image.python, image.guest, *image.binds, *image.site_paths)
+    await asyncio.to_thread(lambda: [path.stat() for path in needed])
 
 
 def _metrics(engine: Engine, limiter: CallerLimiter, journal: JournalReader) -> Metrics:

@@ -106,7 +106,7 @@ class TenantsOfSessions:
     def __init__(
         self,
         opened: Callable[[str], Awaitable[tuple[Tenant, EventApprover]]],
-        for_terminal: Callable[[TerminalOrder], Awaitable[TerminalTenant]],
+        for_terminal: Callable[[TerminalOrder], Awaitable[TerminalTenant]] | None = None,
     ) -> None:
         """`opened` gives the tenant of an organisation, opened if need be, and the approver that it was opened with;
         `for_terminal` that of an order.
@@ -124,6 +124,8 @@ class TenantsOfSessions:
 
     async def for_terminal(self, order: TerminalOrder, /) -> TerminalTenant:
         """See `SessionTenants`."""
+        if self._for_terminal is None:
+            raise InputError("this service has no sessions of terminals")
         return await self._for_terminal(order)
 
     async def close(self) -> None:

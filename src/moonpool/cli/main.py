@@ -28,7 +28,7 @@ app = CommandIndex(
             "mcp",
             "Serve MCP on standard input and output: four tools (or one) in front of all configured servers.",
         ),
-        "serve": ("serve", "Serve MCP over HTTP to many clients at once."),
+        "serve": ("serve", "Serve MCP over HTTP to many clients at once, and sessions to this user's commands."),
         "keys": ("keys", "Keys of programs that use the service, sent as a bearer token."),
         "orgs": (
             "orgs",

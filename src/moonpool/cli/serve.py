@@ -77,7 +77,7 @@ def serve(  # noqa: PLR0913  its options
     local: bool,
     ready_fd: int | None,
 ) -> None:
-    """Serve MCP over HTTP to many clients at once, and commands of this user through a socket in the data folder."""
+    """Serve MCP over HTTP to many clients at once, and sessions to this user's commands."""
     overrides: dict[str, Path | str | None] = {
         "policy": policy, "environment": env, "backend": backend, "database_url": database_url,
     }  # fmt: skip
@@ -160,14 +160,14 @@ async def _serve(
                 profiles=served_profiles(),
                 progress=progress,
                 is_open=everyone is not None,
-                consents=admitted.consents,
-                database=admitted.database,
+                admitted=admitted,
                 on_lost=lost,
-                quotas=admitted.quotas,
-                limits_of=admitted.limits_of,
             )
             async with service_open as service:
                 application.open(service.routes, (*admitted.public, *service.public), limiter=service.limiter)
+                readiness.checks["environment"] = service.check_environment
+                if admitted.ask_database is not None:
+                    readiness.checks["database"] = admitted.ask_database
                 readiness.phase = "ready"
                 servers = [server]
                 if taken is not None:

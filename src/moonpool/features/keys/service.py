@@ -22,7 +22,7 @@ from moonpool.features.organisations.model import check_id, check_name
 from moonpool.store.database.base import DatabaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from moonpool.features.caller_limits.model import CallerLimits
     from moonpool.features.keys.model import ApiKey, KeySpec, NewKey
@@ -117,6 +117,16 @@ class Keys:
             return None
         self._note_use(known.key)
         return known.key
+
+    async def lapsed(self, key_ids: Collection[str]) -> set[str]:
+        """Those of `key_ids` that count no more, as the database says now: revoked, expired, of a disabled
+        organisation, or unknown. They are refused from now on, as they are when they are remembered no more.
+        """
+        lapsed = set(key_ids) - await self._table.usable_ids(key_ids, self._clock())
+        for digest, known in tuple(self._remembered.items()) if lapsed else ():
+            if known.key.key_id in lapsed:
+                del self._remembered[digest]
+        return lapsed
 
     async def close(self) -> None:
         """Wait for what is being noted."""

@@ -11,7 +11,7 @@ from moonpool.features.keys.model import KEYS_MAX, SCOPES, ApiKey
 from moonpool.store.database.tables import API_KEY, ORGANISATION
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from sqlalchemy import Connection, Row
 
@@ -59,6 +59,20 @@ class KeyTable:
         )
         rows = await self._database.read(query)
         return _key(rows[0]) if rows else None
+
+    async def usable_ids(self, key_ids: Collection[str], now: float) -> set[str]:
+        """Those of `key_ids` that are not revoked or expired, and whose organisation is enabled."""
+        query = (
+            select(API_KEY.c.id)
+            .join(ORGANISATION, ORGANISATION.c.id == API_KEY.c.organisation_id)
+            .where(
+                API_KEY.c.id.in_(key_ids),
+                API_KEY.c.revoked_at.is_(None),
+                or_(API_KEY.c.expires_at.is_(None), API_KEY.c.expires_at > now),
+                ORGANISATION.c.disabled_at.is_(None),
+            )
+        )
+        return {str(row.id) for row in await self._database.read(query)}
 
     async def all(self, organisation_id: str | None) -> Sequence[ApiKey]:
         """By organisation and age: of one, or of all of them."""

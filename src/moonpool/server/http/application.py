@@ -78,7 +78,7 @@ class Application:
             await self._refusal(scope, error)(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if (probe := self._probe(scope)) is not None:
+        if (probe := await self._probe(scope)) is not None:
             await probe(scope, receive, send)
             return
         self._names.check(scope["headers"])
@@ -93,12 +93,12 @@ class Application:
         keep_caller(scope, caller)
         await self._router(scope, receive, send)
 
-    def _probe(self, scope: Scope) -> Response | None:
+    async def _probe(self, scope: Scope) -> Response | None:
         if scope["path"] not in {"/healthz", "/readyz"}:
             return None
         if scope["method"] not in {"GET", "HEAD"}:
             return plain_error(405, "request_refused", "use GET", {"allow": "GET, HEAD"})
-        return healthz() if scope["path"] == "/healthz" else readyz(self._readiness)
+        return healthz() if scope["path"] == "/healthz" else await readyz(self._readiness)
 
     def _refusal(self, scope: Scope, error: Exception) -> Response:
         """SECURITY: errors of this host are not shown to whoever calls from elsewhere; the log has them."""

@@ -218,6 +218,17 @@ class PrincipalServers:
         self._servers[key] = server
         return server
 
+    @property
+    def owners(self) -> set[tuple[str, str]]:
+        """Organisation and principal of those that have a server."""
+        return {(key.organisation, key.principal) for key in self._servers}
+
+    def end_caller(self, organisation: str, principal: str) -> None:
+        """End everything of this caller, in the background; it is unknown from now on."""
+        for key in tuple(self._servers):
+            if (key.organisation, key.principal) == (organisation, principal):
+                self._close_soon(key)
+
     def _make_room(self) -> None:
         if len(self._servers) + len(self._opening) < CALLERS_MAX:
             return

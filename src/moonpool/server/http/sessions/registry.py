@@ -68,17 +68,17 @@ class SessionRegistry:
 
     # --- sessions
 
-    async def create(self, caller: HttpCaller, wanted: messages.CreateSession) -> tuple[ServedSession, bool]:
-        """Open a session, or find the one that has its name already; and whether it is new.
+    async def create(self, caller: HttpCaller, wanted: messages.CreateSession) -> ServedSession:
+        """Open a session, or find the one that has its name already.
 
         Raises TooManySessionsError, InputError, NetworkRuleError, and what opening a tenant does.
         """
         if wanted.name is None:
-            return await self._created(caller, wanted), True
+            return await self._created(caller, wanted)
         async with self._naming.setdefault((caller.organisation, caller.principal), asyncio.Lock()):
             if (named := self.named(caller, wanted.name)) is not None:
-                return named, False
-            return await self._created(caller, wanted), True
+                return named
+            return await self._created(caller, wanted)
 
     async def _created(self, caller: HttpCaller, wanted: messages.CreateSession) -> ServedSession:
         # SECURITY: an order names folders and programs of this machine.
@@ -184,6 +184,27 @@ class SessionRegistry:
         await session.close()
         self.changed.set()
 
+    @property
+    def owners(self) -> set[tuple[str, str]]:
+        """Organisation and principal of those that have a session."""
+        return set(self._sessions)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether code runs or waits in a session."""
+        return any(session.runs_code for own in self._sessions.values() for session in own.values())
+
+    def end_owner(self, organisation: str, principal: str) -> None:
+        """End the sessions of this caller, in the background."""
+        owner = (organisation, principal)
+        for session in tuple(self._sessions.get(owner, {}).values()):
+            self._end_soon(owner, session)
+
+    def _end_soon(self, owner: _Owner, session: ServedSession) -> None:
+        ending = asyncio.ensure_future(self._end(owner, session))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ended)
+
     async def close_all(self) -> None:
         """End all sessions; none is opened any more."""
         self._is_closing = True
@@ -204,9 +225,7 @@ class SessionRegistry:
         idle_at = (self.now if session.is_busy else session.used_at) + session.origin.idle_s
         due = min(idle_at, session.expires_at)
         if due <= self.now:
-            ending = asyncio.ensure_future(self._end(owner, session))
-            self._ending.add(ending)
-            ending.add_done_callback(self._ended)
+            self._end_soon(owner, session)
             return
         timer = asyncio.get_running_loop().call_at(due, self._look_again, owner, session)
         self._timers[session.session_id] = timer

@@ -131,10 +131,8 @@ class SessionRoutes:
 
     async def create(self, request: Request, caller: HttpCaller) -> Response:
         wanted = await body_of(request, messages.CreateSession)
-        session, is_new = await self._registry.create(caller, wanted)
-        return json_answer(
-            self._told(session), 201 if is_new else 200, {"location": f"/v1/sessions/{session.session_id}"}
-        )
+        session = await self._registry.create(caller, wanted)
+        return json_answer(self._told(session), 201, {"location": f"/v1/sessions/{session.session_id}"})
 
     async def list(self, request: Request, caller: HttpCaller) -> Response:
         del request

@@ -104,7 +104,11 @@ class ServedSession:
     @property
     def is_busy(self) -> bool:
         """Whether somebody uses it, or code runs or waits in it."""
-        return self._users > 0 or any(not one.is_over for one in self._executions.values())
+        return self._users > 0 or self.runs_code
+
+    @property
+    def runs_code(self) -> bool:
+        return any(not one.is_over for one in self._executions.values())
 
     async def close(self) -> None:
         """End what runs and waits in it, and its sandbox. Idempotent; returns when all has ended."""
