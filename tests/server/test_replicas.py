@@ -97,6 +97,7 @@ async def open_questions(service: OpenService) -> list[Any]:
                 return found
 
 
+@pytest.mark.slow
 async def test_what_one_asks_is_answered_at_the_other(database: str, tmp_path: Path) -> None:
     with anyio.fail_after(200):
         async with replicas(database, tmp_path, config=ASKING) as (one, other):
@@ -114,6 +115,7 @@ async def test_what_one_asks_is_answered_at_the_other(database: str, tmp_path: P
     assert "not approved" in told_ones[1]["data"]
 
 
+@pytest.mark.slow
 async def test_a_budget_is_spent_once_at_both(database: str, tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text("version = 1\n[budget.key]\ncalls = 3\n", encoding="utf-8")
