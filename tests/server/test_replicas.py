@@ -1,4 +1,4 @@
-"""Replicas of the service on one PostgreSQL: one journal, executions of either reached at both, some that die."""
+"""Replicas of the service on one PostgreSQL: a journal, executions and questions of either, some that die."""
 
 from __future__ import annotations
 
@@ -31,6 +31,7 @@ from store.journals import address_of, reader_of
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
 
+    from moonpool.configuration.servers import McpConfig
     from postgres import PostgresServer
     from server.services import OpenService
 
@@ -47,12 +48,14 @@ CALLERS = {"a": caller("a"), "b": caller("b")}
 
 
 @asynccontextmanager
-async def replicas(database: str, folder: Path, count: int = 2, **settings: Any) -> AsyncGenerator[list[OpenService]]:
+async def replicas(
+    database: str, folder: Path, count: int = 2, config: McpConfig = CONFIG, **settings: Any
+) -> AsyncGenerator[list[OpenService]]:
     """Each with a folder of its own, as on machines of their own."""
     async with AsyncExitStack() as stack:
         yield [
             await stack.enter_async_context(
-                serving(CALLERS, config=CONFIG, state=folder / str(one), database_url=database, **settings)
+                serving(CALLERS, config=config, state=folder / str(one), database_url=database, **settings)
             )
             for one in range(count)
         ]
@@ -167,3 +170,49 @@ async def test_kills_of_replicas_under_load_lose_nothing(database: str, tmp_path
         outcome = await ServiceKilling(database, DATA, folder, seed=seed).run(6)
     assert outcome.faults == [], f"seed {seed}: {outcome.summary()}"
     assert outcome.answers > 0
+
+
+ASKING = parse_config(
+    json.dumps({"mcpServers": {"echo": fixture_server("echo.py", ask=["*"])}}).encode(),
+    source="test",
+    environ=os.environ,
+)
+TEXT = "from servers.echo import text\nr = await text(text='hi')\nresult = r.data if r.ok else r.error['message']"
+
+
+async def open_questions(service: OpenService) -> list[Any]:
+    with anyio.fail_after(60):
+        while True:
+            answer = await service.http.get("/v1/approvals", headers={"authorization": "Bearer b"})
+            assert answer.status_code == 200, answer.text
+            if found := answer.json()["approvals"]:
+                return found
+
+
+@pytest.mark.slow
+async def test_what_one_asks_is_answered_at_the_other(database: str, tmp_path: Path) -> None:
+    with anyio.fail_after(200):
+        async with replicas(database, tmp_path, config=ASKING) as (one, other):
+            told_ones: list[Any] = []
+            for approve in (True, False):
+                running = asyncio.ensure_future(run(one, TEXT))
+                (question,) = await open_questions(other)
+                path = f"/v1/approvals/{question['request']['request_id']}"
+                own = await other.http.post(path, json={"approve": True}, headers={"authorization": "Bearer a"})
+                assert own.status_code == 403, own.text
+                given = await other.http.post(path, json={"approve": approve}, headers={"authorization": "Bearer b"})
+                assert given.status_code == 204, given.text
+                told_ones.append(await running)
+    assert told_ones[0]["data"] == "hi"
+    assert "not approved" in told_ones[1]["data"]
+
+
+@pytest.mark.slow
+async def test_a_budget_is_spent_once_at_both(database: str, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text("version = 1\n[budget.key]\ncalls = 3\n", encoding="utf-8")
+    policy.chmod(0o600)
+    with anyio.fail_after(200):
+        async with replicas(database, tmp_path, policy=policy) as both:
+            answers = await asyncio.gather(*(run(each, TEXT) for _ in range(3) for each in both))
+    assert sorted(answer["data"] == "hi" for answer in answers) == [False] * 3 + [True] * 3

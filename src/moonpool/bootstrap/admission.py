@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from moonpool.server.http.lapsed_callers import FindLapsed, Owner
     from moonpool.server.http.request_limits import Names
     from moonpool.settings import Settings
+    from moonpool.store.database.base import Database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +42,7 @@ class Admitted:
     admission: Admission
     public: Sequence[BaseRoute] = ()
     consents: Consents | None = None
+    database: Database | None = None
     quotas: QuotaStore | None = None
     limits_of: Callable[[str], Awaitable[CallerLimits]] | None = None  # of an organisation
     find_lapsed: FindLapsed | None = None
@@ -67,6 +69,7 @@ async def open_admission(settings: Settings, state: Path, names: Names, origin: 
         admitted = partial(
             Admitted,
             consents=data.consents,
+            database=data.database,
             quotas=QuotaTable(data.database),
             limits_of=data.organisations.limits_of,
             find_lapsed=partial(_lapsed, data),

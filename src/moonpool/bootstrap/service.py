@@ -19,6 +19,7 @@ from moonpool.bootstrap.engine import open_engine
 from moonpool.bootstrap.folders import data_folder
 from moonpool.bootstrap.replicas import open_replica
 from moonpool.bootstrap.session_tenants import TenantOfSessions, TenantsOfSessions
+from moonpool.bootstrap.stores import open_stores
 from moonpool.bootstrap.tenant import open_tenant
 from moonpool.bootstrap.terminal_tenants import TerminalTenants
 from moonpool.configuration.policies import policy_in_force
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from moonpool.bootstrap.admission import Admitted
     from moonpool.bootstrap.engine import Engine
     from moonpool.bootstrap.replicas import Replica
+    from moonpool.bootstrap.stores import Stores
     from moonpool.bootstrap.tenant import Tenant
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.audit import JournalReader
@@ -93,10 +95,11 @@ class Organisations:
         is_alone: bool,
         consents: Consents | None,
         replica: Replica | None,
+        stores: Stores,
     ) -> None:
         """`is_alone`: this process can keep only one apart from others, see `sandboxes.identity`."""
         self._engine, self._config, self._report, self._consents = engine, config, report, consents
-        self._replica = replica
+        self._replica, self._stores = replica, stores
         self._count_max = 1 if is_alone else TENANTS_MAX
         self._stack = AsyncExitStack()
         self._opening: dict[str, asyncio.Task[OpenOrganisation]] = {}
@@ -141,10 +144,11 @@ class Organisations:
         engine, settings, replica = self._engine, self._engine.settings, self._replica
         async with AsyncExitStack() as stack:
             folder = tenant_dir(engine.state, organisation)
+            store = self._stores.of(organisation, folder).approvals()
             queue = await stack.enter_async_context(
-                open_queue(folder, self._report, settings.approval_command, engine.environ)
+                open_queue(store, self._report, settings.approval_command, engine.environ)
             )
-            events = EventApprover(beside=queue)
+            events = EventApprover(queue=queue)
             policy = await asyncio.to_thread(policy_in_force, settings, self._config)
             tenant = await stack.enter_async_context(
                 open_tenant(
@@ -157,6 +161,7 @@ class Organisations:
                     journal_place=None if replica is None else replica.journal_place(organisation),
                     kept=None if replica is None else replica.kept(organisation),
                     consents=self._consents,
+                    stores=self._stores,
                 )
             )
             if replica is not None:
@@ -249,8 +254,12 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         if is_alone and not is_open:
             await engine.backend.close_scope(engine.sandbox_spec.scope)  # its uid is wanted for the organisation
         consents = None if admitted is None else admitted.consents
+        database = None if admitted is None else admitted.database
+        stores = await stack.enter_async_context(open_stores(settings, state, database))
         replica = await stack.enter_async_context(open_replica(settings, state, on_lost))
-        organisations = Organisations(engine, config, report, is_alone=is_alone, consents=consents, replica=replica)
+        organisations = Organisations(
+            engine, config, report, is_alone=is_alone, consents=consents, replica=replica, stores=stores
+        )
         stack.push_async_callback(lambda: finish(organisations.close()))
         servers = PrincipalServers(_Tools(organisations))
         stack.push_async_callback(lambda: finish(servers.close()))

@@ -12,6 +12,7 @@ import click
 from msgspec.structs import replace
 
 from moonpool.bootstrap import host_folders, open_default_tenant, sandbox_uid
+from moonpool.bootstrap.stores import open_default_queue
 from moonpool.cli.approvers import Approve
 from moonpool.cli.commands import allow_network_option, command, config_option
 from moonpool.cli.config_choice import allowed_network, data_folder, read_config
@@ -22,7 +23,6 @@ from moonpool.core.phrases import on_one_line
 from moonpool.engine.missing_tools import telling_missing_tools
 from moonpool.environments.progress import stderr_progress
 from moonpool.environments.resolve import is_built
-from moonpool.features.approvals.files import open_queue
 from moonpool.pipeline.approval import AutoApprover, DenyApprover
 from moonpool.server.http.figures import metrics_of_runtime
 from moonpool.server.mcp.approver import ElicitingApprover
@@ -226,7 +226,7 @@ async def settings_of_service(overrides: Mapping[str, Path | str | None]) -> Set
 async def _answering(choice: Approve, settings: Settings) -> AsyncGenerator[Approver]:
     """The approver: the client's user, or the queue if the client cannot ask its user."""
     if choice in {Approve.ASK, Approve.QUEUE}:
-        async with open_queue(data_folder(settings), _report, settings.approval_command, os.environ) as queue:
+        async with open_default_queue(settings, data_folder(settings), _report, os.environ) as queue:
             yield ElicitingApprover(queue) if choice is Approve.ASK else queue
     elif choice is Approve.AUTO:
         yield AutoApprover()

@@ -56,7 +56,7 @@ class ReplicaLostError(MoonpoolError):
 @click.option(
     "--database-url",
     metavar="URL",
-    help="Where organisations and keys lie. Default: MOONPOOL_DATABASE_URL, else a file in the data folder.",
+    help="Where keys and what replicas share lie. Default: MOONPOOL_DATABASE_URL, else files in the data folder.",
 )
 @click.option("--no-auth", is_flag=True, help="Everybody who reaches the address may use it: loopback only.")
 @click.option("--profile", metavar="NAME", help="With --no-auth: offer this profile only. Default: code at /mcp.")
