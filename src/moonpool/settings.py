@@ -196,6 +196,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     oauth_issuers: Path | None = None
     """The file of OAuth issuers whose access tokens `moonpool serve` takes. None: it takes none."""
 
+    service_url: str = ""
+    """Where `moonpool mcp` forwards to: a service's address, or `local`, that of this data folder. Empty: nowhere."""
+
+    service_key: str = ""
+    """The key for a service at an address."""
+
     request_bytes_max: _Count = 4 * 1024**2
     """The body of one request to `moonpool serve`."""
 
@@ -303,6 +309,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise ConfigError(f"timeout_s is {self.timeout_s:g}, but timeout_s_max allows {self.timeout_s_max:g}")
 
     def _check_service(self) -> None:
+        if self.service_url not in {"", "local"} and not self.service_url.startswith(("http://", "https://")):
+            raise ConfigError("service_url must be `local`, or begin with https:// (http:// for this machine)")
         if not (len(self.key_region) <= 16 and self.key_region.isascii() and self.key_region.isalnum()):
             raise ConfigError("key_region must be 1 to 16 of a-z and 0-9, because it is a part of each key")
         if self.key_region != self.key_region.lower():

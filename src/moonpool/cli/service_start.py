@@ -71,8 +71,8 @@ class LocalService:
     def __init__(self, settings: Settings) -> None:
         self._data = data_folder(settings)
         self.folder = ServiceFolder(self._data)
-        address = ServiceAddress("http://moonpool", "", socket=self.folder.address)
-        self.connection = Connection(address, check=self._check_version)
+        self.address = ServiceAddress("http://moonpool", "", socket=self.folder.address)
+        self.connection = Connection(self.address, check=self._check_version)
         self.ends_unused = False
         """Whether it ends when nobody uses it, as it last said."""
 
