@@ -1,9 +1,9 @@
 # pyright: basic, reportMissingImports=false
-"""fastmcp's CodeMode over stdio in front of other stdio servers.
+"""fastmcp's CodeMode over stdio, or over HTTP without sessions, in front of other stdio servers.
 
 `codemode_server.py COMMAND ARGUMENT...`: one server, called as often as code likes. `codemode_server.py --config FILE`:
 the `mcpServers` of the file, each mounted under its name, with all of CodeMode's settings as they come. A proxy of a
-whole file starts servers anew for each call; one proxy a server keeps it.
+whole file starts servers anew for each call; one proxy a server keeps it. `--http PORT` before either: over HTTP.
 """
 
 from __future__ import annotations
@@ -17,6 +17,9 @@ from fastmcp.experimental.transforms.code_mode import CodeMode
 from fastmcp.server import create_proxy
 
 command, *arguments = sys.argv[1:]
+port = 0
+if command == "--http":
+    port, command, *arguments = int(arguments[0]), *arguments[1:]
 if command == "--config":
     server = FastMCP("bench")
     for name, entry in json.loads(Path(arguments[0]).read_text(encoding="utf-8"))["mcpServers"].items():
@@ -27,4 +30,8 @@ else:
     server.add_transform(CodeMode(max_tool_calls=None))
 
 if __name__ == "__main__":
-    server.run(transport="stdio", show_banner=False)
+    if port:
+        options = {"stateless_http": True, "json_response": True, "log_level": "error"}
+        server.run(transport="http", host="127.0.0.1", port=port, show_banner=False, **options)
+    else:
+        server.run(transport="stdio", show_banner=False)

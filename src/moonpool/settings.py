@@ -16,7 +16,8 @@ import msgspec
 from msgspec import Meta
 
 from moonpool.core.conversion import problem_of
-from moonpool.core.errors import ConfigError
+from moonpool.core.errors import ConfigError, InputError
+from moonpool.features.caller_limits.model import CallerLimits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -179,8 +180,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     database_connections_max: _Count = 10
     """Connections of one process to a PostgreSQL server."""
 
+    replica_lease_s: _Amount = 15.0
+    """How long a replica of the service on PostgreSQL may be silent before others take it for dead."""
+
     key_region: str = "local"
     """The second part of each new key: `sk-local-...`."""
+
+    caller_rate_limit: str = "60000/min"
+    """Requests to `moonpool serve` of each key, user or client that has no limit of its own: `60/min`, or `none`."""
+
+    caller_concurrency_max: _CountOr0 = 0
+    """Executions of it at the same time. 0: no limit."""
+
+    caller_quota: str = "none"
+    """Executions of it in a whole hour or day of UTC: `1000/day`, or `none`."""
+
+    organisation_rate_limit: str = "none"
+    """The same of all callers of an organisation together."""
+
+    organisation_concurrency_max: _CountOr0 = 0
+    organisation_quota: str = "none"
 
     trusted_proxies: str = ""
     """Addresses and networks of proxies whose `X-Forwarded-For` is believed, separated by commas. Empty: none."""
@@ -308,9 +327,30 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if self.timeout_s > self.timeout_s_max:
             raise ConfigError(f"timeout_s is {self.timeout_s:g}, but timeout_s_max allows {self.timeout_s_max:g}")
 
+    @property
+    def caller_limits(self) -> CallerLimits:
+        """Of a caller that has none of its own. Raises InputError."""
+        return CallerLimits.parse(
+            rate=self.caller_rate_limit, concurrency=self.caller_concurrency_max, quota=self.caller_quota
+        )
+
+    @property
+    def organisation_limits(self) -> CallerLimits:
+        """Of an organisation that has none of its own. Raises InputError."""
+        return CallerLimits.parse(
+            rate=self.organisation_rate_limit,
+            concurrency=self.organisation_concurrency_max,
+            quota=self.organisation_quota,
+        )
+
     def _check_service(self) -> None:
         if self.service_url not in {"", "local"} and not self.service_url.startswith(("http://", "https://")):
             raise ConfigError("service_url must be `local`, or begin with https:// (http:// for this machine)")
+        for limits in ("caller", "organisation"):
+            try:
+                getattr(self, f"{limits}_limits")
+            except InputError as error:
+                raise ConfigError(f"{limits} limits: {error}") from None
         if not (len(self.key_region) <= 16 and self.key_region.isascii() and self.key_region.isalnum()):
             raise ConfigError("key_region must be 1 to 16 of a-z and 0-9, because it is a part of each key")
         if self.key_region != self.key_region.lower():

@@ -140,3 +140,16 @@ def test_each_row_of_the_journals_is_measured_in_both_stores() -> None:
     kinds = {"record", "durable", "writing_call", "at_once", "bare", "bare_durable"}
     assert found["rows"].keys() == {f"{store}.{kind}" for store in ("sqlite", "postgres") for kind in kinds}
     assert found["postgres_vs_sqlite"].keys() == kinds
+
+
+def test_the_service_is_measured_alone_and_with_many_clients() -> None:
+    command = [sys.executable, "-m", "bench.service", "--no-peers", "--rounds", "1", "--seconds", "1.2"]
+    ended = subprocess.run(
+        command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=300, check=False, env=_env()
+    )
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    found = json.loads(ended.stdout)
+    assert {"execute_code", "bare Starlette", "first output"} <= found["one at a time, ms"].keys()
+    (many,) = (part for name, part in found.items() if name.startswith("64 clients"))
+    assert set(many["statuses"]) <= {"200", "200 Busy", "429", "503"}
+    assert many["statuses"]["200"] > 0

@@ -29,6 +29,7 @@ from moonpool.core.calls import ApprovalState
 from moonpool.features.approvals.files import GrantFiles
 from moonpool.features.approvals.model import ApprovalRequest
 from moonpool.sandboxes.base import Stream
+from moonpool.settings import Settings
 from moonpool.terminal.approver import TerminalApprover, framed, question
 from tables import every_row
 
@@ -335,7 +336,9 @@ class Typist:
 )
 def test_what_an_answer_for_this_run_covers(answered: dict[str, Any], later: dict[str, Any], asked_again: bool) -> None:
     typist = Typist("r", "y", "n")
-    approver = TerminalApprover(cast("Any", typist), name="terminal:alice", grants=GrantFiles(Path("/nowhere")))
+    approver = TerminalApprover(
+        cast("Any", typist), name="terminal:alice", grants=GrantFiles(Settings(), Path("/nowhere"))
+    )
 
     async def both() -> str:
         assert (await approver.ask(replace(REQUEST, **answered))).state is ApprovalState.APPROVED
@@ -360,7 +363,7 @@ async def test_an_answer_that_is_kept_too_late_does_not_stand() -> None:
         def remove(self, given: Any, _: object) -> None:
             self.grants.remove(given)
 
-    grants = SlowBook(Path("/nowhere"))
+    grants = SlowBook(Settings(), Path("/nowhere"))
     approver = TerminalApprover(cast("Any", Typist("a")), name="terminal:alice", grants=grants)
     asking = asyncio.create_task(approver.ask(REQUEST))
     assert await asyncio.to_thread(grants.began.wait, 20)

@@ -41,6 +41,7 @@ def test_a_key_is_made_with_its_organisation_and_printed_once(tmp_path: Path) ->
         "name": "",
         "scopes": ["execute", "files"],
         "profile": "code",
+        "limits": {},
         "state": "valid",
         "created_at": json.loads(listed.stdout)["created_at"],
         "expires_at": None,
@@ -129,3 +130,21 @@ def test_tables_are_made_once(tmp_path: Path) -> None:
     first, second = (moonpool(tmp_path, "db", "upgrade", "--data-dir", tmp_path / "data").stderr for _ in range(2))
     assert "was brought from version none to" in first
     assert "is up to date" in second
+
+
+@pytest.mark.req("C-026")
+def test_limits_are_made_with_a_key_and_an_organisation_and_changed(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    made = created(tmp_path, data, "--rate-limit", "60/min", "--concurrency", "2", "--quota", "1000/day")
+    moonpool(tmp_path, "orgs", "limit", "acme", "--quota", "5000/day", "--data-dir", data)
+
+    def limits_of(kind: str) -> object:
+        return json.loads(moonpool(tmp_path, kind, "list", "--data-dir", data, "--json").stdout)["limits"]
+
+    assert limits_of("keys") == {"rate_limit": "60/min", "concurrency": 2, "quota": "1000/day"}
+    assert limits_of("orgs") == {"quota": "5000/day"}
+    changed = moonpool(tmp_path, "keys", "limit", made["id"], "--rate-limit", "none", "--data-dir", data)
+    assert f"limits of {made['id']}: rate limit none" in changed.stderr
+    assert limits_of("keys") == {"rate_limit": "none"}
+    wrong = moonpool(tmp_path, "keys", "limit", made["id"], "--quota", "5", "--data-dir", data)
+    assert (wrong.exit_code, "the quota must be none, or a number" in wrong.stderr) == (2, True)

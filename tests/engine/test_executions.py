@@ -16,10 +16,10 @@ from moonpool.core.errors import InputError
 from moonpool.engine import executions, kept_executions
 from moonpool.engine.executions import Bounds, Executions, ExecutionsBusyError
 from moonpool.engine.kept_executions import (
+    ExecutionFiles,
     ExecutionLostError,
     ExecutionMarks,
     ExecutionUnknownError,
-    KeptExecutions,
     Mark,
 )
 from moonpool.engine.outcomes import OutcomeStore
@@ -56,7 +56,7 @@ class World:
         self.folder, self.go = folder, asyncio.Event()
         self.outcomes = OutcomeStore(folder / "outcomes")
         bounds = Bounds(kept_s=kept_s, parked_max=4, detached_max=detached_max, window_bytes=window_bytes)
-        self.executions = Executions(bounds, KeptExecutions(ExecutionMarks(folder / "marks"), self.outcomes))
+        self.executions = Executions(bounds, ExecutionFiles(ExecutionMarks(folder / "marks"), self.outcomes))
 
     async def left(self, principal: str = "key:a") -> ParkedCall:
         """An execution that goes on until `go`, whose id somebody has."""

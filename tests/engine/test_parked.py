@@ -32,7 +32,7 @@ class World:
         self.executions = Executions(bounds, cast("KeptExecutions", self))
         self.calls = self.executions.of("a")
 
-    async def keep(self, envelope: Envelope) -> None:
+    async def keep(self, envelope: Envelope, _: str) -> None:
         self.kept.append(envelope)
 
     def start(self, work: Work, key: str = "k") -> ParkedCall:

@@ -132,6 +132,7 @@ def check_files(data: Path, runs: dict[str, list[str]]) -> None:
                 assert not any(run.encode() in kept for run in theirs), f"{name} has records of {other}"
 
 
+@pytest.mark.claim("C-TEN-1")
 async def test_no_tenant_sees_what_its_neighbours_have(data: Path) -> None:
     await check_neighbours(data, 6)
 
@@ -253,6 +254,7 @@ async def test_what_a_tenant_may_reach_is_its_own_setting_within_one_bound_of_th
         assert (len(services), engine.network_services.places.connections_max) == (1, 32)
 
 
+@pytest.mark.claim("C-TEN-3")
 def test_shares_leave_room_for_other_tenants_and_principals() -> None:
     shares = Shares(8)
     for _ in range(8):
@@ -284,6 +286,7 @@ def test_shares_leave_room_for_other_tenants_and_principals() -> None:
         assert greedy.reached("a", "alice") is None
 
 
+@pytest.mark.claim("C-TEN-3")
 async def test_approvals_of_one_tenant_leave_room_for_those_of_others() -> None:
     bounds = ApprovalBounds(open_max=4)
     asked = [LiveApprovals(Silent(), tenant_id=name, bounds=bounds) for name in ("a", "b")]

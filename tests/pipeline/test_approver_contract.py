@@ -23,6 +23,7 @@ from moonpool.pipeline.approval import AutoApprover, DenyApprover, LiveApprovals
 from moonpool.pipeline.request_responder import AnswererGoneError
 from moonpool.policy import Layer, LayerName, Policy, Rule, Verdict
 from moonpool.server.mcp.approver import ElicitingApprover
+from moonpool.settings import Settings
 from moonpool.terminal.approver import TerminalApprover
 from moonpool.terminal.device import Terminal
 from pipeline.test_pipeline import CANARY, Bench, type_of
@@ -59,7 +60,7 @@ class Stand(Protocol):
 class TerminalStand:
     def __init__(self, ours: socket.socket, theirs: socket.socket) -> None:
         self.approver = TerminalApprover(
-            Terminal(ours.fileno(), nullcontext), name="terminal:alice", grants=GrantFiles(Path("/nowhere"))
+            Terminal(ours.fileno(), nullcontext), name="terminal:alice", grants=GrantFiles(Settings(), Path("/nowhere"))
         )
         self._theirs, self._seen, self._answered = theirs, "", 0
 

@@ -185,6 +185,32 @@ async def test_errors_of_servers_stay_what_they_are(tmp_path: Path) -> None:
     assert broken["content"][0]["text"].startswith("UpstreamError: ")
 
 
+async def test_a_server_names_addresses_to_people_only_where_it_may_ask_them(tmp_path: Path) -> None:
+    def wanted(url: str) -> dict[str, Any]:
+        asked = {"mode": "url", "elicitationId": "1", "url": url, "message": "log in"}
+        return {"code": -32042, "message": "log in first", "data": {"elicitations": [asked]}}
+
+    servers = {
+        "asking": raw("refuses", elicitation="relay"),
+        "denied": raw("refuses", elicitation="relay", deny=["elicitation/create"]),
+        "silent": raw("refuses"),
+    }
+    good, script = "https://login.example.com/x", "javascript:alert(1)"
+    rows = [("asking", good), ("asking", script), ("denied", good), ("silent", good)]
+    async with open_tenant_of(tmp_path / "data", servers) as tenant, tools_of(tenant) as tools:
+        async with wire(tools, able={"elicitation": {"form": {}, "url": {}}}) as client:
+            names = dict(zip(servers, await client.names(), strict=True))
+            errors = [
+                await client.error("tools/call", {"name": names[server], "arguments": wanted(url)})
+                for server, url in rows
+            ]
+        async with wire(tools, able={"elicitation": {"form": {}}}) as client:
+            unable = await client.error("tools/call", {"name": names["asking"], "arguments": wanted(good)})
+
+    assert errors[0] == {**wanted(good), "message": errors[0]["message"]}
+    assert [(error["code"], "data" in error) for error in (*errors[1:], unable)] == [(-32603, False)] * 4
+
+
 @pytest.mark.req("C-027", "C-064")
 async def test_secrets_are_taken_out_of_results_and_lists(tmp_path: Path) -> None:
     secret = "tok-4711-abcdefghijkl"

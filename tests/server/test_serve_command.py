@@ -80,6 +80,7 @@ class Serving:
                 stream.close()
 
 
+@pytest.mark.claim("C-WEB-2")
 @pytest.mark.req("B-078", "E-056")
 @pytest.mark.parametrize(
     ("options", "code", "said"),
@@ -101,6 +102,21 @@ def test_what_is_not_started(tmp_path: Path, options: list[str], code: str, said
     assert (ended.exit_code, ended.stdout) == (2, b"")
     assert said in ended.stderr
     assert ended.stderr.rstrip().endswith(f"[{code}]")
+
+
+def test_a_data_folder_that_others_can_change_is_not_used(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    ended = moonpool(tmp_path, "serve", "--port", "0", "--data-dir", str(shared))
+    assert (ended.exit_code, list(shared.iterdir())) == (2, [])
+    assert "everybody can write" in ended.stderr
+
+    if os.geteuid() == 0:
+        shared.chmod(0o755)
+        os.chown(shared, 65534, -1)
+        ended = moonpool(tmp_path, "serve", "--port", "0", "--data-dir", str(shared))
+        assert (ended.exit_code, "belongs to uid 65534" in ended.stderr) == (2, True)
 
 
 @pytest.mark.slow
@@ -180,6 +196,7 @@ def _inspect(url: str, transport: str, method: str, *more: str) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.claim("C-TEN-1")
 @pytest.mark.anyio
 @pytest.mark.req("F-005", "F-007", "F-009")
 @pytest.mark.skipif(os.geteuid() != 0, reason="without root there is one uid, which serves one organisation")

@@ -48,7 +48,7 @@ async def open_approver(choice: Approve, output: ProgramOutput, settings: Settin
     from moonpool.terminal.approver import TerminalApprover
     from moonpool.terminal.device import Terminal, open_terminal, user_name
 
-    terminal, grants = open_terminal(), GrantFiles(data_folder(settings))
+    terminal, grants = open_terminal(), GrantFiles(settings, data_folder(settings))
     if terminal is None:
         yield DenyApprover(output.say, why="there is no terminal to ask on", hint="--approve queue waits for an answer")
         return

@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import click
 
 from moonpool.cli.commands import command_group, json_lines
-from moonpool.cli.config_choice import data_folder, run_named
+from moonpool.cli.config_choice import journal_of, run_named
 from moonpool.cli.printer import print_json, print_table, remark
+from moonpool.cli.service_data import data_dir_option, database_url_option, org_option, service_settings
 from moonpool.core.errors import InputError
 from moonpool.core.phrases import counted, on_one_line
 from moonpool.features.receipts.model import State
 from moonpool.features.receipts.service import execution_states
 from moonpool.policy import entry_decides, entry_remedy, operators_remedy
-from moonpool.settings import Settings
-from moonpool.store.journal_reading import FileJournalReader
-from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from moonpool.core.json import JsonObject
 
@@ -46,10 +44,15 @@ app = command_group("The audit journal: every execution and tool call, hash-chai
     help="At most so many records, the newest.",
 )
 @json_lines
-def show(*, run: str | None, tail: int, as_json: bool) -> int:
+@org_option
+@data_dir_option
+@database_url_option
+def show(
+    *, run: str | None, tail: int, as_json: bool, org: str | None, data_dir: Path | None, database_url: str | None
+) -> int:
     """Show the newest records, oldest first."""
-    run = None if run is None else run_named(run, data_folder(Settings.load(os.environ)))
-    journal = _journal()
+    journal = journal_of(service_settings(data_dir, database_url)[0], org)
+    run = None if run is None else run_named(run, journal)
     rows = list(journal.rows(run_id=run, tail=tail))
     states = execution_states(journal, rows)
     if as_json:
@@ -69,24 +72,23 @@ def show(*, run: str | None, tail: int, as_json: bool) -> int:
 
 @app.command("verify")
 @click.option("--anchor", metavar="SEQ:HASH", help="A head that `verify` printed earlier; finds a cut-off end.")
-def verify(*, anchor: str | None) -> int:
+@org_option
+@data_dir_option
+@database_url_option
+def verify(*, anchor: str | None, org: str | None, data_dir: Path | None, database_url: str | None) -> int:
     """Verify the hash chain. Exit code 1 if it is broken."""
-    journal = _journal()
-    path, outcome = journal.path, journal.verify(anchor=_anchor(anchor))
+    journal = journal_of(service_settings(data_dir, database_url)[0], org)
+    where, outcome = journal.name, journal.verify(anchor=_anchor(anchor))
     if outcome.ok:
-        click.echo(f"{path}: {counted(outcome.rows, 'record')}, chain whole; head {outcome.rows}:{outcome.head}")
+        click.echo(f"{where}: {counted(outcome.rows, 'record')}, chain whole; head {outcome.rows}:{outcome.head}")
         if anchor is None:
             remark("keep that head elsewhere: only --anchor shows that the end was cut off")
         return 0
     click.echo(
-        f"{path}: broken at record {outcome.broken_seq}: {outcome.why}; {outcome.rows} records before it are whole. "
-        "Keep the file as evidence"
+        f"{where}: broken at record {outcome.broken_seq}: {outcome.why}; {outcome.rows} records before it are whole. "
+        "Keep it as evidence"
     )
     return 1
-
-
-def _journal() -> FileJournalReader:
-    return FileJournalReader(journal_path(data_folder(Settings.load(os.environ))))
 
 
 def _remedies(records: Iterable[JsonObject]) -> list[str]:

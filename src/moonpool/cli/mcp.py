@@ -30,8 +30,6 @@ from moonpool.server.mcp.approver import ElicitingApprover
 from moonpool.server.mcp.client_requests import Bindings
 from moonpool.server.mcp.stdio import FLUSH_S, claim_stdio, serve, serve_tools, stopping_on_signals
 from moonpool.settings import Settings
-from moonpool.store.journal_reading import FileJournalReader
-from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -216,7 +214,7 @@ async def serve_stdio(
             await app.prove()
             async with AsyncExitStack() as stack:
                 if listener is not None:
-                    live = metrics_of_runtime(app.runtime, FileJournalReader(journal_path(app.data)))
+                    live = metrics_of_runtime(app.runtime, app.journal_place.reader())
                     await stack.enter_async_context(metrics_served(listener, live, _report))
                 await stack.enter_async_context(telling_missing_tools(app.tool_registry, _report))
                 bindings = approver.bindings if isinstance(approver, ElicitingApprover) else None

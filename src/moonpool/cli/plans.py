@@ -10,6 +10,7 @@ import json
 import os
 import shutil
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -20,13 +21,13 @@ from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_OK
 from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.core.phrases import counted
-from moonpool.features.approvals.files import put_on_record
 from moonpool.features.plans.model import PlanError, PlanState
 from moonpool.features.plans.planning import plan_lines
 from moonpool.features.plans.service import Plans
 from moonpool.features.plans.table import PlanStore
 from moonpool.settings import Settings
-from moonpool.store.paths import journal_path, plans_path
+from moonpool.store.journals import put_on_record
+from moonpool.store.paths import plans_path
 from moonpool.terminal.approver import PLAN_CHARS_MAX, hanging, visible
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def _opened() -> Generator[Plans]:
     data = data_folder(settings)
     yield Plans(
         PlanStore(plans_path(data)),
-        lambda record: put_on_record(journal_path(data), record),
+        partial(put_on_record, settings, data),
         expiry_s=settings.plan_expiry_s,
     )
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import os
+import stat
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,8 +19,9 @@ from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.cli.mcp import settings_of_service
 from moonpool.cli.serve_local import serve_local
 from moonpool.cli.service_serving import drained, report, served_at_socket, stopping, taken_folder
-from moonpool.core.errors import ConfigError
+from moonpool.core.errors import ConfigError, Fault, MoonpoolError
 from moonpool.environments.progress import stderr_progress
+from moonpool.ipybox.mcp_server.hosted import served_profiles
 from moonpool.server.http.application import Application
 from moonpool.server.http.health import Readiness
 from moonpool.server.http.request_limits import Names
@@ -28,6 +30,14 @@ from moonpool.server.http.serving import ServiceListener, http_served
 if TYPE_CHECKING:
     from moonpool.server.http.admission import Admission
     from moonpool.settings import Settings
+
+
+class ReplicaLostError(MoonpoolError):
+    """The other replicas have taken this one for dead. It ends, since nothing is recorded any more."""
+
+    code = "replica_lost"
+    fault = Fault.HOST
+    retryable = True
 
 
 @command
@@ -101,7 +111,7 @@ def _everyone(address: str, profile: str | None) -> Admission:
             f"--no-auth would let everybody who reaches {address} run code; leave --host out, or leave --no-auth out "
             "and use keys"
         )
-    return everybody(profile)
+    return everybody(profile, served_profiles())
 
 
 async def _serve(
@@ -133,6 +143,12 @@ async def _serve(
             admitted = Admitted(admission=everyone)
         application = Application(names, admitted.admission, readiness)
         stop = bound.enter_context(stopping())
+        reasons: list[str] = []
+
+        def lost(why: str) -> None:
+            reasons.append(why)
+            stop.set()
+
         progress = bound.enter_context(stderr_progress())
         async with http_served(listener, application) as server:
             service_open = open_service(
@@ -141,12 +157,17 @@ async def _serve(
                 config=config,
                 report=report,
                 state=state,
+                profiles=served_profiles(),
                 progress=progress,
                 is_open=everyone is not None,
-                consents=admitted.consents,
+                admitted=admitted,
+                on_lost=lost,
             )
             async with service_open as service:
-                application.open(service.routes, (*admitted.public, *service.public))
+                application.open(service.routes, (*admitted.public, *service.public), limiter=service.limiter)
+                readiness.checks["environment"] = service.check_environment
+                if admitted.ask_database is not None:
+                    readiness.checks["database"] = admitted.ask_database
                 readiness.phase = "ready"
                 servers = [server]
                 if taken is not None:
@@ -156,14 +177,24 @@ async def _serve(
                     report("there are no keys yet; `moonpool keys create --org ORG` makes one")
                 report(f"MCP at http://{listener.netloc}/mcp")
                 await stop.wait()
+                if reasons:
+                    raise ReplicaLostError(reasons[0])
                 await drained(service, readiness, stop, *servers)
 
 
 def _state_folder(settings: Settings, data_dir: Path | None) -> Path:
-    """The folder of what organisations own; made if need be. Raises ConfigError."""
+    """The folder of what organisations own; made if need be. Raises ConfigError.
+
+    SECURITY: who can rename in it could give one organisation the folder of another.
+    """
     folder = (data_dir or data_folder(settings)).absolute()
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        found = folder.stat()
     except OSError as error:
         raise ConfigError(f"--data-dir {folder} cannot be used: {error.strerror}") from None
+    if found.st_uid not in {0, os.geteuid()}:
+        raise ConfigError(f"the data folder {folder} belongs to uid {found.st_uid}; name one of this user's")
+    if found.st_mode & stat.S_IWOTH:
+        raise ConfigError(f"everybody can write to the data folder {folder}; `chmod o-w` it, or name another one")
     return folder

@@ -27,6 +27,7 @@ database_url_option = click.option(
     metavar="URL",
     help="The service's database. Other users of this machine can read arguments: better MOONPOOL_DATABASE_URL.",
 )
+org_option = click.option("--org", metavar="ORG", help="Of this organisation. Default: the command line's own tenant.")
 
 
 def service_settings(data_dir: Path | None, database_url: str | None) -> tuple[Settings, Path]:

@@ -167,6 +167,17 @@ class ExecutionEndRecord:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionLostRecord:
+    """The replica of the service that ran an execution has ended before it. Whatever its code did is done."""
+
+    kind: ClassVar[str] = "execution_lost"
+    run_id: str
+    trace_id: str
+    at: str  # when the replica's lease expired, by the database's clock
+    process: str  # the replica, as the start names it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileTransferRecord:
     """A file or archive went into a sandbox or out of it, or was to. `run_id` names the transfer."""
 
@@ -373,6 +384,7 @@ AuditRecord: TypeAlias = (
     | CallsRefusedRecord
     | ServerRequestRecord
     | ExecutionEndRecord
+    | ExecutionLostRecord
     | FileTransferRecord
     | ConnectionRecord
     | ConnectionsRefusedRecord

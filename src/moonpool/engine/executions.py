@@ -148,9 +148,12 @@ class PrincipalExecutions:
         """One that goes on here, or has ended and is still in memory."""
         return self._calls.get(execution_id)
 
-    async def recall(self, execution_id: str) -> JsonObject:
-        """The kept envelope of one that is not in memory. Raises ExecutionUnknownError, ExecutionLostError."""
-        return await self._tenant.kept.find(execution_id, self._principal)
+    async def recall(self, execution_id: str, *, within_s: float = 0.0, cancel: bool = False) -> JsonObject | None:
+        """The kept envelope of one that is not in memory; None while another replica runs it (`KeptExecutions.find`).
+
+        Raises ExecutionUnknownError, ExecutionLostError, ExecutionCancelledError, DatabaseError.
+        """
+        return await self._tenant.kept.find(execution_id, self._principal, within_s=within_s, cancel=cancel)
 
     async def remember(self, call: ParkedCall) -> None:
         """Before its id is given out: a restart must not make it unknown. Whoever cancels that never had the id."""
@@ -164,6 +167,13 @@ class PrincipalExecutions:
             raise
         call.is_marked = True
         if call.over:  # meanwhile
+            await self._settle_mark(call)
+
+    async def _keep(self, call: ParkedCall, outcome: Envelope | None) -> None:
+        """INVARIANT: its mark says that it has ended after its outcome is there, which others may wait for."""
+        if outcome is not None:
+            await self._tenant.kept.keep(outcome, self._principal)
+        if call.detached:
             await self._settle_mark(call)
 
     async def _settle_mark(self, call: ParkedCall) -> None:
@@ -217,10 +227,8 @@ class PrincipalExecutions:
         """A call is over."""
         call.output.shrink(ENDED_OUTPUT_BYTES)
         self._count(-call.detached)
-        if outcome is not None and (call.detached or not call.waited_for):
-            self._tenant.soon(self._tenant.kept.keep(outcome))
-        if call.detached:
-            self._tenant.soon(self._settle_mark(call))
+        if call.detached or not call.waited_for:
+            self._tenant.soon(self._keep(call, outcome))
         if not call.given_out:
             self._calls.pop(call.call_id, None)
             return

@@ -43,13 +43,16 @@ from moonpool.pipeline.call_result import CallResult, receive_result
 from moonpool.pipeline.call_state import CallState, Refusal, StageTools, denial
 from moonpool.pipeline.failures import PASSING_CAUSES, upstream_failure
 from moonpool.pipeline.resolving import Resolving
+from moonpool.pipeline.server_requests import may_name_addresses
 from moonpool.pipeline.shown_calls import question_about, shown
 from moonpool.pipeline.validation import LARGE_BYTES, SchemaChecks
 from moonpool.policy import Decision, Verdict, decide, operators_remedy
 from moonpool.redaction.redactor import Tally
 from moonpool.upstreams.base import UpstreamCallTimeoutError, UpstreamError
 from moonpool.upstreams.callers import calling_as
+from moonpool.upstreams.forms import URL_ELICITATION_REQUIRED
 from moonpool.upstreams.open_call import OpenCall, open_call_of
+from moonpool.upstreams.server_requests import INTERNAL
 
 if TYPE_CHECKING:
     from moonpool.core.audit import Journal
@@ -343,6 +346,8 @@ class CallPipeline:
         """The server's own error for a client that called it; its data only if it is small."""
         if error.rpc is None or call.context.client is None:
             return None
+        if error.rpc.code == URL_ELICITATION_REQUIRED and not may_name_addresses(call.context, call.spec.server_id):
+            return RpcError(code=INTERNAL)
         try:
             data = error.rpc.data if len(msgspec.json.encode(error.rpc.data)) <= _RPC_DATA_BYTES_MAX else None
         except (ValueError, TypeError, RecursionError):

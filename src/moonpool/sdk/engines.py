@@ -110,7 +110,8 @@ def _terminal(stack: AsyncExitStack, engine: Engine) -> Approver:
     if fd is None:
         raise InputError('approve="ask" needs a terminal; give a function, or "queue" for `moonpool approvals`')
     stack.callback(os.close, fd)
-    return TerminalApprover(Terminal(fd, nullcontext), name=f"terminal:{user_name()}", grants=GrantFiles(engine.data))
+    grants = GrantFiles(engine.settings, engine.data)
+    return TerminalApprover(Terminal(fd, nullcontext), name=f"terminal:{user_name()}", grants=grants)
 
 
 def _digest(config: McpConfig | None) -> str:

@@ -180,6 +180,7 @@ FORGED: list[tuple[str, Callable[[FakeIssuer], str]]] = [
 ]
 
 
+@pytest.mark.claim("C-WEB-4")
 @pytest.mark.req("E-011", "E-013", "E-014", "E-015", "F-002", "L-003")
 async def test_no_forged_or_unfit_token_counts(issuer: FakeIssuer) -> None:
     async with door_of(issuer) as door:
@@ -381,6 +382,7 @@ async def test_claims_are_mapped_as_configured(issuer: FakeIssuer) -> None:
             assert await door.refuses(issuer.token(**(given | without))), without
 
 
+@pytest.mark.claim("C-WEB-4")
 @pytest.mark.req("E-020")
 async def test_tokens_are_not_logged(issuer: FakeIssuer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)

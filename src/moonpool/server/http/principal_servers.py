@@ -19,6 +19,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.server.http.event_streams import EventLog
 from moonpool.server.http.mcp_session import McpSession
+from moonpool.server.mcp.server import OwnServer
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from moonpool.server.http.callers import HttpCaller
     from moonpool.server.http.sse_connection import SseConnection
     from moonpool.server.mcp.profiles import Profile
-    from moonpool.server.mcp.server import OwnServer, ServedTools
+    from moonpool.server.mcp.server import ServedTools
 
 CALLERS_MAX: Final = 512
 SESSIONS_MAX: Final = 64
@@ -113,6 +114,10 @@ class PrincipalServer:
         """Requests in progress, and calls whose connection has broken."""
         open_sessions = sum(not session.idle.is_set() for session in self.sessions.values())
         return self._requests + open_sessions + sum(not one.idle.is_set() for one in self.sse_connections.values())
+
+    def runs(self, name: object) -> bool:
+        """Whether a call of the tool `name` begins an execution: code, or one tool where tools are called directly."""
+        return isinstance(self._tools, OwnServer) or name == self._tools.offer.runs
 
     @contextmanager
     def using(self) -> Generator[PrincipalServer]:
@@ -212,6 +217,17 @@ class PrincipalServers:
         await server.begin()
         self._servers[key] = server
         return server
+
+    @property
+    def owners(self) -> set[tuple[str, str]]:
+        """Organisation and principal of those that have a server."""
+        return {(key.organisation, key.principal) for key in self._servers}
+
+    def end_caller(self, organisation: str, principal: str) -> None:
+        """End everything of this caller, in the background; it is unknown from now on."""
+        for key in tuple(self._servers):
+            if (key.organisation, key.principal) == (organisation, principal):
+                self._close_soon(key)
 
     def _make_room(self) -> None:
         if len(self._servers) + len(self._opening) < CALLERS_MAX:

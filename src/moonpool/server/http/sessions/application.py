@@ -8,7 +8,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 
 from moonpool.core.errors import InputError
 from moonpool.server.http.sessions.bodies import error_answer, json_answer
@@ -84,7 +84,8 @@ def _endpoint(operation: Operation, caller_of: CallerOf) -> Callable[[Request], 
 
 
 async def _refused(request: Request, refused: Exception) -> Response:
-    """A path or method that is not there."""
-    del request
+    """A path or method that is not there. Starlette names the methods of one route; a path has several here."""
     assert isinstance(refused, HTTPException)
-    return error_answer(UnknownPathError(), refused.status_code, refused.headers)
+    routes: list[Route] = [one for one in request.app.routes if one.matches(request.scope)[0] is not Match.NONE]
+    allowed = sorted({method for one in routes for method in one.methods or ()})
+    return error_answer(UnknownPathError(), refused.status_code, {"allow": ", ".join(allowed)} if allowed else None)

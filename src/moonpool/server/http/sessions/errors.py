@@ -12,6 +12,7 @@ from typing import Final
 from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.engine.packages.model import PackageError
 from moonpool.features.approvals.model import ApprovalAnswerError
+from moonpool.features.caller_limits.model import LimitExceededError
 from moonpool.server.http.sessions.messages import ErrorBody
 
 _log = logging.getLogger(__name__)
@@ -128,6 +129,7 @@ _STATUS: Final[dict[str, int]] = {
     "target_exists": 409,
     "body_too_large": 413,
     "file_too_large": 413,
+    "limit_exceeded": 429,
     "too_many_sessions": 429,
 }
 _BY_FAULT: Final = {Fault.CALLER: 400, Fault.GUEST: 409, Fault.UPSTREAM: 502, Fault.HOST: 500}
@@ -147,7 +149,8 @@ def error_body(error: Exception, *, whole: bool = False) -> ErrorBody:
     elif error.fault is Fault.HOST and error.code not in _TOLD and not whole:
         _log.warning("a request about a session failed: %s", error)
         message = "the service cannot do this now; its log says why"
-    return ErrorBody(code=error.code, message=message, fault=error.fault.value, retryable=error.retryable)
+    data = error.data if isinstance(error, LimitExceededError) else None
+    return ErrorBody(code=error.code, message=message, fault=error.fault.value, retryable=error.retryable, data=data)
 
 
 def status_of(body: ErrorBody) -> int:

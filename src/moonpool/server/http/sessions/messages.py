@@ -22,6 +22,8 @@ _Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200)]
 _Domain: TypeAlias = Annotated[str, Meta(min_length=1, max_length=300)]
 _Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=1e9)]
 _Count: TypeAlias = Annotated[int, Meta(gt=0, le=2**53)]
+_Memory: TypeAlias = Annotated[int, Meta(ge=32 * 1024**2, le=2**53)]
+"""With less no interpreter starts, and the session would fail as if the machine could not isolate code."""
 _Note: TypeAlias = Annotated[str, Meta(max_length=1000)]
 
 
@@ -40,9 +42,9 @@ class WantedLimits(_Request, frozen=True):
     """Limits of a session, each at most what the service has; left out: as it has."""
 
     timeout_s: _Seconds | None = None
-    memory_bytes: _Count | None = None
+    memory_bytes: _Memory | None = None
     cpu_s: _Count | None = None
-    cpu_cores: Annotated[float, Meta(gt=0, le=4096)] | None = None
+    cpu_cores: Annotated[float, Meta(ge=0.01, le=4096)] | None = None
     disk_bytes: _Count | None = None
     processes: _Count | None = None
     tool_calls: _Count | None = None
@@ -194,6 +196,8 @@ class ErrorBody(_Answer, frozen=True):
     message: str
     fault: Literal["caller", "guest", "upstream", "host"]
     retryable: bool = False
+    data: dict[str, Any] | None = None
+    """More of it for programs: of `limit_exceeded` which `bound`, `of` whom, its `limit`, and `retry_after_s`."""
 
 
 class ErrorAnswer(_Answer, frozen=True):

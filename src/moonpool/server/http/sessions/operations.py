@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     Endpoint: TypeAlias = Callable[[Request, HttpCaller], Awaitable[Response]]
 
-_Path: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4096)]
+_Path: TypeAlias = Annotated[str, Meta(min_length=1, max_length=2048)]
+"""In an address each character may take twelve, and a head is bounded (`serving.HEAD_BYTES_MAX`)."""
 
 
 class _Query(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

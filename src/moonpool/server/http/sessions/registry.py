@@ -15,6 +15,9 @@ from weakref import WeakValueDictionary
 from moonpool.core.errors import InputError
 from moonpool.features.approvals.model import PROGRAMS, Answerer, ApprovalAnswerError
 from moonpool.features.approvals.service import grant_terms
+from moonpool.features.caller_limits.model import NO_LIMITS
+from moonpool.features.caller_limits.service import CallerLimiter
+from moonpool.features.caller_limits.table import QuotasInMemory
 from moonpool.server.http.sessions.errors import (
     SelfApprovalError,
     ServiceClosingError,
@@ -39,9 +42,11 @@ _NAME_CHARS_MAX: Final = 180  # a prefix of the records comes before it
 
 
 @asynccontextmanager
-async def open_sessions(tenants: SessionTenants, bounds: SessionBounds = _BOUNDS) -> AsyncGenerator[SessionRegistry]:
+async def open_sessions(
+    tenants: SessionTenants, bounds: SessionBounds = _BOUNDS, limiter: CallerLimiter | None = None
+) -> AsyncGenerator[SessionRegistry]:
     """A registry; on exit its sessions are closed, and with them their streams end."""
-    registry = SessionRegistry(tenants, bounds)
+    registry = SessionRegistry(tenants, bounds, limiter)
     try:
         yield registry
     finally:
@@ -51,8 +56,10 @@ async def open_sessions(tenants: SessionTenants, bounds: SessionBounds = _BOUNDS
 class SessionRegistry:
     """Made by `open_sessions`."""
 
-    def __init__(self, tenants: SessionTenants, bounds: SessionBounds) -> None:
+    def __init__(self, tenants: SessionTenants, bounds: SessionBounds, limiter: CallerLimiter | None = None) -> None:
+        """Without `limiter` callers have no limits but these bounds."""
         self._tenants, self.bounds = tenants, bounds
+        self.limiter = limiter or CallerLimiter(QuotasInMemory(), caller=NO_LIMITS, organisation=NO_LIMITS)
         self._sessions: dict[_Owner, dict[str, ServedSession]] = {}
         self._opening: dict[_Owner, int] = {}
         self._naming: WeakValueDictionary[_Owner, asyncio.Lock] = WeakValueDictionary()  # while one is opened by name
@@ -180,6 +187,27 @@ class SessionRegistry:
         await session.close()
         self.changed.set()
 
+    @property
+    def owners(self) -> set[tuple[str, str]]:
+        """Organisation and principal of those that have a session."""
+        return set(self._sessions)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether code runs or waits in a session."""
+        return any(session.runs_code for own in self._sessions.values() for session in own.values())
+
+    def end_owner(self, organisation: str, principal: str) -> None:
+        """End the sessions of this caller, in the background."""
+        owner = (organisation, principal)
+        for session in tuple(self._sessions.get(owner, {}).values()):
+            self._end_soon(owner, session)
+
+    def _end_soon(self, owner: _Owner, session: ServedSession) -> None:
+        ending = asyncio.ensure_future(self._end(owner, session))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ended)
+
     async def close_all(self) -> None:
         """End all sessions; none is opened any more."""
         self._is_closing = True
@@ -200,9 +228,7 @@ class SessionRegistry:
         idle_at = (self.now if session.is_busy else session.used_at) + session.origin.idle_s
         due = min(idle_at, session.expires_at)
         if due <= self.now:
-            ending = asyncio.ensure_future(self._end(owner, session))
-            self._ending.add(ending)
-            ending.add_done_callback(self._ended)
+            self._end_soon(owner, session)
             return
         timer = asyncio.get_running_loop().call_at(due, self._look_again, owner, session)
         self._timers[session.session_id] = timer

@@ -178,7 +178,9 @@ class SessionRoutes:
         with session.in_use():
             asked = await body_of(request, messages.RunCode)
             self._check_readers(session)
-            execution = session.run(asked)
+            known = asked.id is not None and session.knows(asked.id)
+            ended = None if known else await self._registry.limiter.begin(caller)
+            execution = session.run(asked, ended)
         return self._stream(session, execution, 0, attended=asked.attended)
 
     async def events(self, request: Request, caller: HttpCaller) -> Response:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import re
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -39,6 +40,8 @@ KEPT_BYTES_MAX: Final = 4 * 1024**2
 _EVENTS_MAX: Final = 256  # that are taken from the engine at once
 _LEFT: Final = "the client ended the execution before it answered"
 _encode = msgspec.json.Encoder().encode
+_LINE_ENDS: Final = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")
+"""SECURITY: valid in JSON, but ends of lines to some readers; code chooses what it prints."""
 
 
 class RunningCode:
@@ -48,12 +51,13 @@ class RunningCode:
         self,
         execution_id: str,
         digest: str,
+        code_chars: int,
         result: Callable[[Envelope, int], ResultLine | PrintedLine],
         *,
         at_terminal: bool = False,
     ) -> None:
         """`digest` is of what was asked to run; `result` makes the last line, once."""
-        self.execution_id, self.digest, self._result = execution_id, digest, result
+        self.execution_id, self.digest, self.code_chars, self._result = execution_id, digest, code_chars, result
         self._at_terminal = at_terminal
         self.questions: dict[str, ServerQuestion] = {}  # of servers, that are open
         self.is_over = False  # its last line is there
@@ -74,6 +78,11 @@ class RunningCode:
         """Empty before its turn has come."""
         return "" if self._events is None else self._events.run_id
 
+    @property
+    def kept_bytes(self) -> int:
+        """Of the lines that can be read again."""
+        return self._kept_bytes
+
     # --- its life
 
     def begin(
@@ -86,6 +95,11 @@ class RunningCode:
         """Begin it."""
         self._tell(lines.Accepted(seq=self._next(), execution_id=self.execution_id))
         self._pump = asyncio.ensure_future(self._run(execute, request, approver, asks))
+
+    def when_over(self, call: Callable[[], None]) -> None:
+        """Call it when nothing of this runs any more."""
+        assert self._pump is not None
+        self._pump.add_done_callback(lambda _: call())
 
     async def end(self, interrupt: Callable[[str], object]) -> None:
         """End its code if it runs or waits, by `interrupt` if it runs; returns when its last line is there."""
@@ -206,6 +220,8 @@ class RunningCode:
     def _tell(self, line: lines.Line) -> None:
         assert line.seq == self._seq + 1
         data = _encode(line) + b"\n"
+        if not data.isascii():
+            data = _LINE_ENDS.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), data)
         self._seq = line.seq
         self._kept.append((line.seq, data))
         self._kept_bytes += len(data)

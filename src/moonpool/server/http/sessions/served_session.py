@@ -25,7 +25,12 @@ from moonpool.server.http.sessions.errors import (
     UnknownSessionError,
 )
 from moonpool.server.http.sessions.running_code import RunningCode
-from moonpool.server.http.sessions.tenants import EXECUTIONS_KEPT_MAX, EXECUTIONS_OPEN_MAX
+from moonpool.server.http.sessions.tenants import (
+    EXECUTIONS_KEPT_BYTES_MAX,
+    EXECUTIONS_KEPT_MAX,
+    EXECUTIONS_OPEN_MAX,
+    WAITING_CODE_CHARS_MAX,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Generator
@@ -99,7 +104,11 @@ class ServedSession:
     @property
     def is_busy(self) -> bool:
         """Whether somebody uses it, or code runs or waits in it."""
-        return self._users > 0 or any(not one.is_over for one in self._executions.values())
+        return self._users > 0 or self.runs_code
+
+    @property
+    def runs_code(self) -> bool:
+        return any(not one.is_over for one in self._executions.values())
 
     async def close(self) -> None:
         """End what runs and waits in it, and its sandbox. Idempotent; returns when all has ended."""
@@ -141,28 +150,52 @@ class ServedSession:
 
     # --- executions
 
-    def run(self, asked: messages.RunCode) -> RunningCode:
-        """Begin an execution, or find the one that has this id already. Raises InputError."""
+    def knows(self, execution_id: str) -> bool:
+        """Whether there is an execution of this id, so that it would not begin again."""
+        return execution_id in self._executions
+
+    def run(self, asked: messages.RunCode, ended: Callable[[], None] | None = None) -> RunningCode:
+        """Begin an execution, or find the one that has this id already. Raises InputError.
+
+        `ended` is called when what this begins has ended, or if it begins nothing.
+        """
+        ended = ended or _nothing
+        try:
+            execution, is_new = self._run(asked)
+        except BaseException:
+            ended()
+            raise
+        if is_new:
+            execution.when_over(ended)
+        else:
+            ended()
+        return execution
+
+    def _run(self, asked: messages.RunCode) -> tuple[RunningCode, bool]:
         if self.is_closed:
             raise UnknownSessionError
         digest = hashlib.sha256(msgspec.json.encode(asked)).hexdigest()
         if asked.id is not None and (known := self._executions.get(asked.id)) is not None:
             if known.digest != digest:
                 raise ExecutionIdUsedError(f"another execution of this session has the id {asked.id}; choose another")
-            return known
+            return known, False
         if asked.id in self._unwanted:
             raise ExecutionUnwantedError
         request = self._request(asked)
-        if sum(not one.is_over for one in self._executions.values()) >= EXECUTIONS_OPEN_MAX:
-            raise TooManySessionsError(f"{EXECUTIONS_OPEN_MAX} executions of this session run or wait; wait for some")
+        open_now = [one.code_chars for one in self._executions.values() if not one.is_over]
+        if len(open_now) >= EXECUTIONS_OPEN_MAX or sum(open_now) + len(asked.code) > WAITING_CODE_CHARS_MAX:
+            count, size = len(open_now), sum(open_now)
+            raise TooManySessionsError(f"{count} executions ({size:,} characters) run or wait here; wait for some")
         at_terminal = self.origin.is_terminal
-        execution = RunningCode(asked.id or told.new_id(), digest, self._ended, at_terminal=at_terminal)
+        execution = RunningCode(
+            asked.id or told.new_id(), digest, len(asked.code), self._ended, at_terminal=at_terminal
+        )
         self._forget_oldest()
         self._executions[execution.execution_id] = execution
         execution.begin(self._execute, request, self.origin.tenant.events, asked.questions)
         if at_terminal:
             execution.beside(self.origin.tenant.tell_missing_tools(execution.remark))
-        return execution
+        return execution, True
 
     def execution(self, execution_id: str) -> RunningCode:
         """An execution that is not forgotten. Raises UnknownSessionError."""
@@ -227,12 +260,12 @@ class ServedSession:
         return told.result_line(envelope, seq, self.state, recovered)
 
     def _forget_oldest(self) -> None:
-        over = [one.execution_id for one in self._executions.values() if one.is_over]
-        for execution_id in over[: max(0, len(over) + 1 - EXECUTIONS_KEPT_MAX)]:
-            del self._executions[execution_id]
-        for execution in self._executions.values():
-            if execution.is_over:
-                execution.trim()
+        size = 0
+        for newer, execution in enumerate(reversed([one for one in self._executions.values() if one.is_over])):
+            execution.trim()
+            size += execution.kept_bytes
+            if newer + 1 >= EXECUTIONS_KEPT_MAX or (newer and size > EXECUTIONS_KEPT_BYTES_MAX):
+                del self._executions[execution.execution_id]
 
     # --- what it is
 
@@ -328,6 +361,10 @@ def network_rules(wanted: messages.WantedNetwork | None) -> NetworkRules | None:
 def header_credential(given: messages.Credential) -> HeaderCredential:
     """Raises NetworkRuleError."""
     return HeaderCredential(given.header, given.value)
+
+
+def _nothing() -> None:
+    """Nobody waits for the end."""
 
 
 async def _settled(closing: asyncio.Future[None]) -> None:

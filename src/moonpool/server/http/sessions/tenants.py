@@ -83,5 +83,9 @@ class SessionBounds:
 
 EXECUTIONS_OPEN_MAX: Final = 64
 """Executions of one session that run or wait."""
+WAITING_CODE_CHARS_MAX: Final = 4 * 1024**2
+"""Of the code of one session that runs or waits."""
 EXECUTIONS_KEPT_MAX: Final = 4
 """Executions that are over and whose lines can be read again."""
+EXECUTIONS_KEPT_BYTES_MAX: Final = 8 * 1024**2
+"""Of their lines; the newest is kept in any case."""

@@ -1,0 +1,373 @@
+"""`python -m bench.service`: the HTTP service beside bare Starlette and fastmcp's CodeMode, then 64 clients at once.
+
+One client asks each in turn, over one connection that is kept: `execute_code`, the same JSON answered by Starlette
+under uvicorn and nothing else, CodeMode's `execute` over its own HTTP, and the time to the first output of a session.
+Then many clients of two revisions ask for `--seconds`, fresh executions and sessions' own, in turns with the same mix
+in one process without HTTP: the rate is compared, every status and the service's memory are printed.
+The client is small, so that the machine's cores are the service's; it compares every answer.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import re
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from itertools import cycle
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from bench.machine import describe_machine
+from bench.peers.company import ECHO
+from bench.peers.venvs import PeerMissingError
+from bench.processes import resident_megabytes
+from bench.sampling import Case, median, percentile, take_turns
+from bench.world import PACE_S, open_world, prepare_environment
+from moonpool.engine.code_request import CodeRequest
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+
+    from bench.world import World
+    from moonpool.bootstrap import Tenant
+
+CLIENTS: Final = 64
+IN_SESSIONS: Final = 16
+"""Of the clients: as many have a session of their own, which is a sandbox that stays."""
+_MODERN: Final = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "execute_code"}
+_PLAIN: Final = {"mcp-protocol-version": "2025-11-25"}
+_CODEMODE: Final = Path(__file__).parent / "peers" / "codemode_server.py"
+_START_S: Final = 60.0
+_SLICE_S: Final = 10.0
+"""Of the time that many clients ask; each slice has its turn in process beside it."""
+_BARE: Final = """
+import sys, uvicorn
+from starlette.applications import Starlette
+from starlette.responses import JSONResponse
+from starlette.routing import Route
+
+async def answer(request):
+    asked = await request.json()
+    content = [{"type": "text", "text": '{"ok": true, "data": 2}'}]
+    result = {"content": content, "structuredContent": {"ok": True, "data": 2}}
+    return JSONResponse({"jsonrpc": "2.0", "id": asked["id"], "result": result})
+
+application = Starlette(routes=[Route("/mcp", answer, methods=["POST"])])
+uvicorn.run(application, host="127.0.0.1", port=int(sys.argv[1]), http="h11", log_level="error", access_log=False)
+"""
+
+
+class HttpClient:
+    """One connection that is kept; bodies with a length or in chunks."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str) -> None:
+        self._reader, self._writer, self._host = reader, writer, host
+
+    async def post(self, path: str, body: object, headers: dict[str, str] | None = None) -> tuple[int, Any]:
+        """Status and decoded body."""
+        status, chunks = await self._ask(path, body, headers or {})
+        text = b"".join([chunk async for chunk in chunks])
+        if text.startswith((b"event:", b"data:", b":", b"id:")):
+            text = text.rpartition(b"data:")[2]
+        return status, json.loads(text) if text.strip() else None
+
+    async def lines(self, path: str, body: object) -> AsyncIterator[dict[str, Any]]:
+        """Each line of an NDJSON answer as it comes."""
+        status, chunks = await self._ask(path, body, {})
+        assert status == 200, status
+        rest = b""
+        async for chunk in chunks:
+            *whole, rest = (rest + chunk).split(b"\n")
+            for line in whole:
+                yield json.loads(line)
+
+    async def _ask(self, path: str, body: object, headers: dict[str, str]) -> tuple[int, AsyncIterator[bytes]]:
+        content = json.dumps(body).encode()
+        sent = {
+            "host": self._host,
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream",
+            "content-length": str(len(content)),
+            **headers,
+        }
+        head = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
+        self._writer.write(f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + content)
+        answered = (await self._reader.readuntil(b"\r\n\r\n")).lower()
+        status = int(answered.split(b" ", 2)[1])
+        found = re.search(rb"content-length: (\d+)", answered)
+        return status, self._chunks(None if found is None else int(found[1]))
+
+    async def _chunks(self, length: int | None) -> AsyncIterator[bytes]:
+        if length is not None:
+            yield await self._reader.readexactly(length)
+            return
+        while size := int(await self._reader.readuntil(b"\r\n"), 16):
+            yield (await self._reader.readexactly(size + 2))[:-2]
+        await self._reader.readexactly(2)
+
+
+@asynccontextmanager
+async def connected(port: int) -> AsyncGenerator[HttpClient]:
+    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**24)
+    with closing(writer):
+        yield HttpClient(reader, writer, f"127.0.0.1:{port}")
+
+
+def call(code: str, **arguments: object) -> dict[str, Any]:
+    """`execute_code` as JSON-RPC."""
+    given = {"name": "execute_code", "arguments": {"code": code, **arguments}}
+    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": given}
+
+
+# --- one at a time
+
+
+async def latencies(world: World, port: int, stack: AsyncExitStack, rounds: int) -> dict[str, Any]:
+    """Milliseconds of each case, which take turns."""
+    ours = await stack.enter_async_context(connected(port))
+    bare = await stack.enter_async_context(connected(await _start_bare(stack)))
+
+    async def execute() -> None:
+        status, answer = await ours.post("/mcp", call("result = 1+1"), _PLAIN)
+        assert status == 200, answer
+        assert answer["result"]["structuredContent"]["data"] == 2, answer
+
+    async def answer_bare() -> None:
+        status, _ = await bare.post("/mcp", call("result = 1+1"))
+        assert status == 200
+
+    status, session = await ours.post("/v1/sessions", {"environment": "base"})
+    assert status == 201, session
+    executions = f"/v1/sessions/{session['id']}/executions"
+    cases = [
+        Case(name="execute_code", take=_timed(execute), per_round=5),
+        Case(name="bare Starlette", take=_timed(answer_bare), per_round=5),
+        Case(name="first output", take=_first_output(ours, executions), per_round=5),
+    ]
+    try:
+        cases.append(Case(name="CodeMode", take=_timed(await _codemode(world, stack)), per_round=5))
+    except PeerMissingError as error:
+        print(f"bench: {error}", file=sys.stderr)
+    measured = await take_turns("service", cases, rounds=rounds)
+    return {name: _figures(measured.samples(name)) for name in measured.rounds}
+
+
+def _timed(ask: Callable[[], Awaitable[None]]) -> Callable[[int], Awaitable[list[float]]]:
+    async def take(count: int) -> list[float]:
+        samples: list[float] = []
+        for _ in range(count):
+            started = time.perf_counter()
+            await ask()
+            samples.append(1000 * (time.perf_counter() - started))
+            await asyncio.sleep(PACE_S)
+        return samples
+
+    return take
+
+
+def _first_output(client: HttpClient, path: str) -> Callable[[int], Awaitable[list[float]]]:
+    async def take(count: int) -> list[float]:
+        samples: list[float] = []
+        for _ in range(count):
+            heard = ""
+            started = time.perf_counter()
+            async for line in client.lines(path, {"code": "print('here')"}):
+                if line["type"] == "output" and not heard:
+                    samples.append(1000 * (time.perf_counter() - started))
+                    heard = line["text"]
+            assert heard == "here\n", heard
+            await asyncio.sleep(PACE_S)
+        return samples
+
+    return take
+
+
+async def _codemode(world: World, stack: AsyncExitStack) -> Callable[[], Awaitable[None]]:
+    """CodeMode over HTTP without sessions, in front of the echo server. Raises PeerMissingError."""
+    python, port = await world.peers.python("codemode"), _free_port()
+    program = (str(python), str(_CODEMODE), "--http", str(port), sys.executable, str(ECHO))
+    client = await _open(stack, port, *program)
+    asked = call("")
+    asked["params"] = {"name": "execute", "arguments": {"code": "return 1 + 1"}}
+
+    async def ask() -> None:
+        status, answer = await client.post("/mcp", asked)
+        assert status == 200, answer
+        assert answer["result"]["content"][0]["text"] == "2", answer
+
+    return ask
+
+
+async def _start_bare(stack: AsyncExitStack) -> int:
+    port = _free_port()
+    await _open(stack, port, sys.executable, "-c", _BARE, str(port))
+    return port
+
+
+async def _open(stack: AsyncExitStack, port: int, *program: str) -> HttpClient:
+    process = await asyncio.create_subprocess_exec(*program, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    stack.push_async_callback(process.wait)
+    stack.callback(process.terminate)
+    async with asyncio.timeout(_START_S):
+        while True:
+            try:
+                return await stack.enter_async_context(connected(port))
+            except ConnectionRefusedError:
+                await asyncio.sleep(0.05)
+
+
+# --- many at once
+
+
+async def many(world: World, port: int, pid: int, seconds: float) -> dict[str, Any]:
+    """Executions a second over HTTP and without, in turns, statuses, and the service's memory as it goes."""
+    statuses: Counter[str] = Counter()
+    memory: list[float] = []
+    beside: list[float] = []
+    busy_s, slices = 0.0, max(1, round(seconds / _SLICE_S))
+    async with world.app("base") as app:
+        for _ in range(slices):
+            beside.append(await _rate_in_process(app, seconds / slices / 3))
+            started = time.perf_counter()
+            end = started + seconds / slices
+            await asyncio.gather(*(_client(port, number, end, statuses) for number in range(CLIENTS)))
+            busy_s += time.perf_counter() - started
+            memory.append(resident_megabytes(pid))
+    rate = statuses["200"] / busy_s
+    return {
+        "over HTTP, per second": round(rate, 1),
+        "in process, per second": round(statistics.mean(beside), 1),
+        "ratio": round(rate / statistics.mean(beside), 2),
+        "statuses": dict(statuses),
+        "resident MB after each slice": [round(one, 1) for one in memory],
+    }
+
+
+async def _client(port: int, number: int, end: float, statuses: Counter[str]) -> None:
+    """One of the clients: in a session or not, by the newest revision or by one without a handshake."""
+    headers = _MODERN if number % 2 else _PLAIN
+    for count in cycle(range(1000)):
+        if time.perf_counter() >= end:
+            return
+        asked = call(f"result = {count} + {number}", **({"session": f"s{number}"} if number < IN_SESSIONS else {}))
+        if headers is _MODERN:
+            asked["params"]["_meta"] = {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
+                "io.modelcontextprotocol/clientCapabilities": {},
+            }
+        async with connected(port) as client:  # a few requests each, as clients come and go
+            for _ in range(5):
+                status, answer = await client.post("/mcp", asked, headers)
+                told: dict[str, Any] = answer["result"]["structuredContent"] if status == 200 else {}
+                failed = told.get("error")
+                statuses[f"{status} {failed['type']}" if failed else str(status)] += 1
+                assert status != 200 or failed or told["data"] == count + number, answer
+                if time.perf_counter() >= end:
+                    break
+
+
+async def _rate_in_process(app: Tenant, seconds: float) -> float:
+    """The same mix of executions without HTTP."""
+    started = time.perf_counter()
+    counts = await asyncio.gather(*(_worker(app, number, started + seconds) for number in range(CLIENTS)))
+    return sum(counts) / (time.perf_counter() - started)
+
+
+async def _worker(app: Tenant, number: int, end: float) -> int:
+    done = 0
+    session = app.runtime.session(app.caller_grant) if number < IN_SESSIONS else None
+    while time.perf_counter() < end:
+        request = CodeRequest(code=f"result = {done} + {number}".encode())
+        if session is None:
+            envelope = await app.runtime.run(request, app.caller_grant)
+        else:
+            envelope = await session.execute(request)
+        assert envelope.data == done + number, envelope
+        done += 1
+    if session is not None:
+        await session.close()
+    return done
+
+
+# --- the service
+
+
+@asynccontextmanager
+async def served(world: World) -> AsyncGenerator[tuple[int, int]]:
+    """Port and process of `moonpool serve` with its default limits."""
+    settings = world.settings("base")
+    command = [str(Path(sys.executable).with_name("moonpool")), "serve", "--no-auth", "--port", "0", "--env", "base"]
+    environ = {"MOONPOOL_POOL_LOW": "2", **os.environ}
+    with tempfile.TemporaryFile() as log:
+        process = await asyncio.create_subprocess_exec(
+            *command, "--data-dir", str(settings.data_dir), stderr=asyncio.subprocess.PIPE, stdout=log, env=environ
+        )
+        assert process.stderr is not None
+        try:
+            async with asyncio.timeout(_START_S):
+                async for line in process.stderr:
+                    if (found := re.search(rb"MCP at http://[^:]+:(\d+)", line)) is not None:
+                        break
+                else:
+                    raise AssertionError("the service did not start")
+            rest = asyncio.create_task(process.stderr.read())
+            yield int(found[1]), process.pid
+            rest.cancel()
+        finally:
+            if process.returncode is None:
+                process.send_signal(signal.SIGTERM)
+                await process.wait()
+
+
+def _free_port() -> int:
+    import socket  # noqa: PLC0415  one number
+
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _figures(samples: list[float]) -> dict[str, float]:
+    return {
+        "p50": round(median(samples), 2),
+        "p95": round(percentile(samples, 0.95), 2),
+        "min": round(min(samples), 2),
+    }
+
+
+async def measured(*, rounds: int, seconds: float, peers: bool) -> dict[str, Any]:
+    """Everything, once."""
+    await prepare_environment("base")
+    found: dict[str, Any] = {"machine": describe_machine()}
+    async with open_world(("base",), peers=peers) as world, served(world) as (port, pid), AsyncExitStack() as stack:
+        found["one at a time, ms"] = await latencies(world, port, stack, rounds)
+        await stack.aclose()
+        found[f"{CLIENTS} clients for {seconds:g} s"] = await many(world, port, pid, seconds)
+    return found
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run and print."""
+    parser = argparse.ArgumentParser(prog="bench.service", description=__doc__)
+    parser.add_argument("--rounds", type=int, default=40, help="of five requests each")
+    parser.add_argument("--seconds", type=float, default=60.0, help="for which many clients ask")
+    parser.add_argument("--quick", action="store_true", help="5 rounds, 5 seconds")
+    parser.add_argument("--no-peers", action="store_true", help="without CodeMode, which must be installed")
+    options = parser.parse_args(arguments)
+    rounds, seconds = (5, 5.0) if options.quick else (options.rounds, options.seconds)
+    print(json.dumps(asyncio.run(measured(rounds=rounds, seconds=seconds, peers=not options.no_peers)), indent=1))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
