@@ -295,17 +295,17 @@ def test_a_service_of_another_version_is_named(tmp_path: Path, data: dict[str, s
         listener.settimeout(30)
 
         def answer() -> None:
-            with suppress(OSError):
-                while True:
-                    with listener.accept()[0] as client:
-                        if client.recv(65536):
-                            head = b"HTTP/1.1 200 OK\r\nserver: moonpool/9.9 (ends unused)\r\ncontent-length: 0\r\n\r\n"
-                            client.sendall(head)
+            while not over.is_set():
+                with listener.accept()[0] as client, suppress(ConnectionError):
+                    if client.recv(65536):
+                        head = b"HTTP/1.1 200 OK\r\nserver: moonpool/9.9 (ends unused)\r\ncontent-length: 0\r\n\r\n"
+                        client.sendall(head)
 
-        thread = threading.Thread(target=answer)
+        over, thread = threading.Event(), threading.Thread(target=answer)
         thread.start()
         sentence = run_code(tmp_path, "1", "--session", "s", **data).sentence
-        listener.shutdown(socket.SHUT_RDWR)
+        over.set()
+        folder.is_served()  # wakes it
         thread.join()
     (folder.path / "socket").unlink()
     folder.close()
