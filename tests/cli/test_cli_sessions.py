@@ -247,6 +247,7 @@ def test_a_folder_is_named_relative_to_the_current_one_and_a_session_keeps_it(tm
     assert (work / "n").read_text(encoding="utf-8") == "11"
 
 
+@pytest.mark.claim("C-SOCK-1")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has another uid to be")
 def test_another_user_gets_no_word_through_the_socket() -> None:
     code = """
@@ -275,6 +276,7 @@ except ConnectionError:
         (FOLDER / "open").rmdir()
 
 
+@pytest.mark.claim("C-SOCK-1")
 def test_the_socket_is_for_clients_that_mean_it(tmp_path: Path) -> None:
     assert at_socket(DATA, "GET", "/v1/sessions", headers={"host": "evil.example"})[0] == 421
     assert at_socket(DATA, "GET", "/v1/sessions", headers={"origin": "http://moonpool"})[0] == 403
@@ -314,6 +316,7 @@ def test_a_service_of_another_version_is_named(tmp_path: Path, data: dict[str, s
     assert sentence.endswith("[service_version]")
 
 
+@pytest.mark.claim("C-SOCK-1")
 @pytest.mark.slow
 def test_a_service_with_keys_has_the_sessions_of_its_user_and_shows_them_to_no_key(
     tmp_path: Path, data: dict[str, str]
