@@ -218,6 +218,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     oauth_issuers: Path | None = None
     """The file of OAuth issuers whose access tokens `moonpool serve` takes. None: it takes none."""
 
+    service_url: str = ""
+    """Where `moonpool mcp` forwards to: a service's address, or `local`, that of this data folder. Empty: nowhere."""
+
+    service_key: str = ""
+    """The key for a service at an address."""
+
     request_bytes_max: _Count = 4 * 1024**2
     """The body of one request to `moonpool serve`."""
 
@@ -345,6 +351,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         )
 
     def _check_service(self) -> None:
+        if self.service_url not in {"", "local"} and not self.service_url.startswith(("http://", "https://")):
+            raise ConfigError("service_url must be `local`, or begin with https:// (http:// for this machine)")
         for limits in ("caller", "organisation"):
             try:
                 getattr(self, f"{limits}_limits")

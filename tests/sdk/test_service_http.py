@@ -159,6 +159,9 @@ async def test_hostile_bodies_are_one_clear_error_each(served: ServiceThread) ->
                 answer = await http.request(method, path, content=body, headers=sent)
                 assert (answer.status_code, answer.json()["error"]["fault"]) == (status, "caller"), (path, name)
                 assert answer.json()["error"]["message"], name
+        at_terminal = {"terminal": {"environ": {}, "here": "/", "workspace": "/etc"}}
+        answer = await http.post("sessions", json=at_terminal)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "input_invalid")
         for path in (f"sessions/{session}/files?path=a&path=b", f"sessions/{session}/files?nobody=1", "sessions?x=1"):
             assert (await http.get(path)).status_code == 400
         for path in ("nowhere", "sessions/", "openapi.json/"):
