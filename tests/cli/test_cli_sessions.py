@@ -8,18 +8,24 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
+import threading
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import httpx2
 import pytest
 
 from apps import DATA, fresh_data
+from cli.at_socket import at_socket
 from cli.console import Ended, environment, moonpool, raw_server, run_code, write_config
 from cli.terminal import Terminal
 from commands.process import SCRIPT, Command
 from moonpool.store.service_socket import ServiceFolder
 from process_tree import descendants_of, wait_gone
+from server.test_serve_command import Serving
 from waiting import wait_until
 
 if TYPE_CHECKING:
@@ -239,3 +245,97 @@ def test_a_folder_is_named_relative_to_the_current_one_and_a_session_keeps_it(tm
         assert ended.result["data"] == str(work)
     assert run_code(tmp_path, "open('n').read()", "--session", session).result["data"] == "11"
     assert (work / "n").read_text(encoding="utf-8") == "11"
+
+
+@pytest.mark.claim("C-SOCK-1")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has another uid to be")
+def test_another_user_gets_no_word_through_the_socket() -> None:
+    code = """
+import os, socket, sys
+os.setgid(65534); os.setuid(65534)
+client = socket.socket(socket.AF_UNIX)
+client.connect(sys.argv[1])
+client.settimeout(20)
+try:
+    client.sendall(b"GET /healthz HTTP/1.1\\r\\nhost: moonpool\\r\\n\\r\\n")
+    print(client.recv(100))
+except ConnectionError:
+    print(b"")
+"""
+    (FOLDER / "open").mkdir(mode=0o755)
+    modes = [(path, path.stat().st_mode) for path in (FOLDER / "socket", *FOLDER.parents[:2], FOLDER)]
+    try:
+        for path, _ in modes:
+            path.chmod(0o777)
+        command = [sys.executable, "-c", code, str(FOLDER / "socket")]
+        done = subprocess.run(command, capture_output=True, check=False, cwd="/")
+        assert (done.stdout, done.stderr) == (b"b''\n", b"")
+    finally:
+        for path, mode in modes:
+            path.chmod(mode)
+        (FOLDER / "open").rmdir()
+
+
+@pytest.mark.claim("C-SOCK-1")
+def test_the_socket_is_for_clients_that_mean_it(tmp_path: Path) -> None:
+    assert at_socket(DATA, "GET", "/v1/sessions", headers={"host": "evil.example"})[0] == 421
+    assert at_socket(DATA, "GET", "/v1/sessions", headers={"origin": "http://moonpool"})[0] == 403
+    for scope_missing in ("/v1/approvals", "/metrics"):
+        status, answer = at_socket(DATA, "GET", scope_missing)
+        assert status in {200, 403}, answer
+    assert at_socket(DATA, "GET", "/v1/approvals")[1]["error"]["code"] == "scope_missing"
+    outside = {"name": "x", "terminal": {"environ": {}, "here": "/", "workspace": str(DATA / "private")}}
+    status, answer = at_socket(DATA, "POST", "/v1/sessions", outside)
+    assert (status, "holds Moonpool's data" in answer["error"]["message"]) == (400, True), answer
+
+
+def test_a_service_of_another_version_is_named(tmp_path: Path, data: dict[str, str]) -> None:
+    folder = ServiceFolder(Path(data["MOONPOOL_DATA_DIR"]))
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(folder.address)
+        listener.listen()
+        listener.settimeout(30)
+
+        def answer() -> None:
+            while not over.is_set():
+                with listener.accept()[0] as client, suppress(ConnectionError):
+                    if client.recv(65536):
+                        head = b"HTTP/1.1 200 OK\r\nserver: moonpool/9.9 (ends unused)\r\ncontent-length: 0\r\n\r\n"
+                        client.sendall(head)
+
+        over, thread = threading.Event(), threading.Thread(target=answer)
+        thread.start()
+        sentence = run_code(tmp_path, "1", "--session", "s", **data).sentence
+        over.set()
+        folder.is_served()  # wakes it
+        thread.join()
+    (folder.path / "socket").unlink()
+    folder.close()
+    assert "is Moonpool 9.9" in sentence
+    assert "`moonpool session close --all`" in sentence
+    assert sentence.endswith("[service_version]")
+
+
+@pytest.mark.claim("C-SOCK-1")
+@pytest.mark.slow
+def test_a_service_with_keys_has_the_sessions_of_its_user_and_shows_them_to_no_key(
+    tmp_path: Path, data: dict[str, str]
+) -> None:
+    folder = data["MOONPOOL_DATA_DIR"]
+    options = ["--data-dir", folder, "--org", "default", "--scope", "approve", "--scope", "execute", "--json"]
+    key = json.loads(moonpool(tmp_path, "keys", "create", *options, **data).stdout)["key"]
+    config = write_config(tmp_path, {"srv": raw_server("good", ask=["*"])})
+    with Serving(tmp_path, "--data-dir", folder, keys=True) as served:
+        call = "import servers.srv as s\nresult = (await s.echo(a=1))"
+        with Terminal(tmp_path, "run", "-c", call, "--session", "s", "--config", config, **data) as terminal:
+            terminal.wait_for("Allow this call?")
+            bearer = {"authorization": f"Bearer {key}"}
+            for path in ("sessions", "approvals"):
+                answer = httpx2.get(served.url.replace("/mcp", f"/v1/{path}"), headers=bearer)
+                assert answer.json() == {path: []}
+            terminal.type("y\n")
+            assert terminal.wait_ended().result["data"] == {"a": 1}
+        second = moonpool(tmp_path, "serve", "--port", "0", "--data-dir", folder, **data)
+        assert second.sentence.endswith("[service_runs]")
+        assert moonpool(tmp_path, "session", "close", "s", **data).exit_code == 0
+        assert served.stop() == 0

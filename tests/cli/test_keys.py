@@ -171,3 +171,40 @@ def test_limits_are_made_with_a_key_and_an_organisation_and_changed(tmp_path: Pa
     assert limits_of("keys") == {"rate_limit": "none"}
     wrong = moonpool(tmp_path, "keys", "limit", made["id"], "--quota", "5", "--data-dir", data)
     assert (wrong.exit_code, "the quota must be none, or a number" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.req("H-058", "F-011")
+def test_changes_of_keys_and_organisations_are_on_their_organisations_record(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    made = created(tmp_path, data, "--scope", "approve", "--quota", "5/day")
+    moonpool(tmp_path, "keys", "revoke", made["id"], "--data-dir", data)
+    moonpool(tmp_path, "keys", "revoke", made["id"], "--data-dir", data)  # changes nothing
+    moonpool(tmp_path, "orgs", "disable", "acme", "--data-dir", data)
+
+    shown = moonpool(tmp_path, "audit", "show", "--org", "acme", "--data-dir", data, "--json").stdout
+    records = [json.loads(line) for line in shown.splitlines()]
+    assert [(one["action"], one["subject"]) for one in records] == [
+        ("organisation_created", "acme"),
+        ("key_created", made["id"]),
+        ("key_revoked", made["id"]),
+        ("organisation_disabled", "acme"),
+    ]
+    assert {one["principal"].partition(":")[0] for one in records} == {"command"}
+    assert {"scopes approve", "quota 5/day"} <= set(records[1]["details"])
+    assert made["key"].encode() not in shown
+    assert "key created" in moonpool(tmp_path, "audit", "show", "--org", "acme", "--data-dir", data).stdout.decode()
+
+
+def test_a_key_that_cannot_be_put_on_record_is_none(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    created(tmp_path, data)
+    journal = next((data / "tenants" / "acme").rglob("audit.sqlite3"))
+    for file in journal.parent.glob("audit.sqlite3-*"):
+        file.unlink()
+    journal.write_bytes(b"no journal " * 1000)
+    refused = moonpool(tmp_path, "keys", "create", "--org", "acme", "--data-dir", data)
+    assert (refused.exit_code != 0, refused.stdout) == (True, b"")
+    states = [json.loads(line)["state"] for line in moonpool(
+        tmp_path, "keys", "list", "--data-dir", data, "--json"
+    ).stdout.splitlines()]  # fmt: skip
+    assert states == ["valid", "revoked"]

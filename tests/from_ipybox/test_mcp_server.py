@@ -25,11 +25,11 @@ from commands.process import SCRIPT
 from from_ipybox.examples import stand_ins
 from from_ipybox.processes import processes_with
 from from_ipybox.test_folders import PICTURE
+from moonpool.bootstrap.stores import opened_approvals
 from moonpool.cli.log_lines import log_from
 from moonpool.cli.mcp import mcp
 from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import ConfigError, InputError
-from moonpool.features.approvals.files import opened_approvals
 from moonpool.features.approvals.model import Answerer
 from moonpool.ipybox import generate_mcp_sources
 from moonpool.ipybox.mcp_server.definitions import REGISTER

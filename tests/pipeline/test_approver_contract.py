@@ -7,14 +7,14 @@ import socket
 from contextlib import ExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import anyio
 import pytest
 
 from moonpool.core.calls import ApprovalState
 from moonpool.features.approvals.events import EventApprover
-from moonpool.features.approvals.files import GrantFiles
+from moonpool.features.approvals.files import KeptGrants
 from moonpool.features.approvals.model import Answerer, ApprovalAnswer, ApprovalQueueError, ApprovalRequest
 from moonpool.features.approvals.queue_approver import QueueApprover
 from moonpool.features.approvals.service import Approvals
@@ -23,7 +23,6 @@ from moonpool.pipeline.approval import AutoApprover, DenyApprover, LiveApprovals
 from moonpool.pipeline.request_responder import AnswererGoneError
 from moonpool.policy import Layer, LayerName, Policy, Rule, Verdict
 from moonpool.server.mcp.approver import ElicitingApprover
-from moonpool.settings import Settings
 from moonpool.terminal.approver import TerminalApprover
 from moonpool.terminal.device import Terminal
 from pipeline.test_pipeline import CANARY, Bench, type_of
@@ -57,10 +56,14 @@ class Stand(Protocol):
         ...
 
 
+def _no_grants() -> NoReturn:
+    raise AssertionError("no grant is given here")
+
+
 class TerminalStand:
     def __init__(self, ours: socket.socket, theirs: socket.socket) -> None:
         self.approver = TerminalApprover(
-            Terminal(ours.fileno(), nullcontext), name="terminal:alice", grants=GrantFiles(Settings(), Path("/nowhere"))
+            Terminal(ours.fileno(), nullcontext), name="terminal:alice", grants=KeptGrants(_no_grants)
         )
         self._theirs, self._seen, self._answered = theirs, "", 0
 

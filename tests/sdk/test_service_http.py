@@ -159,9 +159,13 @@ async def test_hostile_bodies_are_one_clear_error_each(served: ServiceThread) ->
                 answer = await http.request(method, path, content=body, headers=sent)
                 assert (answer.status_code, answer.json()["error"]["fault"]) == (status, "caller"), (path, name)
                 assert answer.json()["error"]["message"], name
+        at_terminal = {"terminal": {"environ": {}, "here": "/", "workspace": "/etc"}}
+        answer = await http.post("sessions", json=at_terminal)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "input_invalid")
         for path in (f"sessions/{session}/files?path=a&path=b", f"sessions/{session}/files?nobody=1", "sessions?x=1"):
             assert (await http.get(path)).status_code == 400
-        assert (await http.get("nowhere")).json()["error"]["code"] == "path_unknown"
+        for path in ("nowhere", "sessions/", "openapi.json/"):
+            assert (await http.get(path)).json()["error"]["code"] == "path_unknown"
         assert (await http.patch("sessions")).json()["error"]["code"] == "path_unknown"
         for code, timeout in ((" ", None), ("1", -1), ("1", 10**9)):
             answer = await http.post(f"sessions/{session}/executions", json={"code": code, "timeout": timeout})

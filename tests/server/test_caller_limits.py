@@ -104,3 +104,16 @@ async def test_executions_at_once_count_until_they_end_also_when_their_connectio
         await until(lambda: service.service.limiter.held == 0)
         answer = await service.post(execute("result = 1"), **auth("narrow"))
     assert json.loads(answer.json()["result"]["content"][0]["text"])["data"] == 1
+
+
+async def test_what_goes_on_without_a_request_counts_and_is_waited_for_at_the_end(service: OpenService) -> None:
+    with anyio.fail_after(60):
+        left = await service.post(execute(BLOCKED, patience_s=0), **auth("narrow"))
+        run = json.loads(left.json()["result"]["content"][0]["text"])["execution"]
+        assert service.service.is_busy  # nobody waits for it, and a drain does
+        refused = await service.post(execute("result = 1"), **auth("narrow"))
+        assert (refused.status_code, refused.json()["error"]["data"]["bound"]) == (429, "concurrency")
+        wait = {"name": "wait", "arguments": {"id": run, "cancel": True}}
+        assert (await service.post(request("tools/call", wait), **auth("narrow"))).status_code == 200
+        await until(lambda: not service.service.is_busy)
+        assert (await service.post(execute("result = 1"), **auth("narrow"))).status_code == 200

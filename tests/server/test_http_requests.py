@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import itertools
 import json
@@ -15,6 +16,7 @@ import pytest
 from moonpool.core.errors import ConfigError
 from moonpool.server.http import request_limits, serving
 from moonpool.server.http.request_limits import Names, RequestError
+from moonpool.server.http.sessions import file_routes
 from server.services import JSON_TYPE, STREAMS, caller, execute, handshake, request
 from server.services import serving as served
 
@@ -104,6 +106,21 @@ async def test_slow_clients_are_dropped(service: OpenService, monkeypatch: pytes
 
 @pytest.mark.claim("C-WEB-3")
 @pytest.mark.req("B-079")
+async def test_a_file_that_comes_too_slowly_is_given_up(service: OpenService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_routes, "BODY_S", 0.05)
+    monkeypatch.setattr(serving, "HEAD_S", 0.5)  # for the rest of the body
+    session = (await service.http.post("/v1/sessions", json={})).json()["id"]
+    path = f"/v1/sessions/{session}/files/content?path=x"
+    head = f"PUT {path} HTTP/1.1\r\nhost: {service.base[7:]}\r\ncontent-length: 900\r\n\r\n"
+
+    refused = await _spoken(service, f"{head}abc".encode())
+    assert b'"transfer_timeout"' in refused
+    assert (await service.http.get(path)).json()["error"]["code"] == "file_missing"
+    assert (await service.http.put(path, content=b"all of it")).json()["size"] == 9
+    await service.http.delete(f"/v1/sessions/{session}")
+
+
+@pytest.mark.req("B-079")
 async def test_a_cut_body_starts_nothing(service: OpenService) -> None:
     text = json.dumps(execute("open('/workspace/x', 'w')")).encode()
     head = f"POST /mcp HTTP/1.1\r\nhost: {service.base[7:]}\r\ncontent-type: application/json\r\ncontent-length: "
@@ -174,10 +191,25 @@ async def test_a_credential_without_the_scope_is_told_which() -> None:
             assert f'error="insufficient_scope", scope="{scope}"' in refused.headers["www-authenticate"]
         assert (await service.post(request("ping"), **run)).status_code == 200
         assert (await service.http.get("/sse", headers={**files, **STREAMS})).status_code == 403
+        for method in ("GET", "DELETE"):
+            assert (await service.http.request(method, "/mcp", headers={**files, **STREAMS})).status_code == 403
         assert (await service.http.get("/metrics", headers=run)).status_code == 403
         for name, status in (("tenants", 403), ("operators", 200)):  # figures are of all organisations together
             told = await service.http.get("/metrics", headers={"authorization": f"Bearer {name}"})
             assert told.status_code == status
+
+
+async def test_an_organisation_that_could_not_be_opened_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device", "/var/lib/secret")
+
+    async with served({"me": caller("me")}) as service:
+        with monkeypatch.context() as disk:
+            disk.setattr("moonpool.bootstrap.service.open_queue", full)
+            refused = await service.post(request("ping"), authorization="Bearer me")
+        assert (refused.status_code, refused.json()["error"]) == (503, "service_busy")
+        assert "secret" not in refused.text
+        assert (await service.post(request("ping"), authorization="Bearer me")).status_code == 200
 
 
 async def test_a_profile_that_is_not_offered_is_unknown() -> None:
@@ -192,6 +224,7 @@ async def test_a_profile_that_is_not_offered_is_unknown() -> None:
         assert other.status_code == 404
 
 
+@pytest.mark.req("G-023")
 async def test_probes_need_no_credential_and_say_little() -> None:
     async with served({}) as service:
         for path, said in (("/healthz", "ok\n"), ("/readyz", "ready\n")):
@@ -205,6 +238,7 @@ async def test_probes_need_no_credential_and_say_little() -> None:
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
 
 
+@pytest.mark.req("G-023")
 async def test_figures_are_for_everybody_only_without_authentication(service: OpenService) -> None:
     figures = await service.http.get("/metrics")
 

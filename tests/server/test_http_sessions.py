@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
+from moonpool.server.http import principal_servers
 from server.services import (
     MODERN_META,
     STREAMS,
@@ -39,6 +41,18 @@ VERSIONS = ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"]
 async def service() -> AsyncGenerator[OpenService]:
     async with serving() as one:
         yield one
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="without root there is one uid, which serves one organisation")
+async def test_the_organisation_with_most_callers_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = {"other": caller("other", "acme")}
+    async with serving(few | {name: caller(name) for name in ("a", "b", "c")}) as service:
+        monkeypatch.setattr(principal_servers, "CALLERS_MAX", 3)
+        longest, first, second = [await service.session(authorization=f"Bearer {name}") for name in ("other", "a", "b")]
+        assert (await service.post(request("ping"), authorization="Bearer c")).status_code == 200
+        kept = [(await service.post(request("ping"), **one)).status_code for one in (longest, second)]
+        assert kept == [200, 200]
+        assert (await service.post(request("ping"), **first)).status_code == 404
 
 
 @pytest.mark.req("A-035", "A-041", "B-060", "B-061", "B-062", "B-065", "B-068", "A-024")
@@ -133,16 +147,17 @@ async def test_wrong_messages_have_the_codes_of_json_rpc(
     assert refused.status_code == (status or 200)
 
 
-@pytest.mark.req("B-064", "B-070", "B-073", "B-074", "B-048", "X-01")
-async def test_headers_must_fit(service: OpenService) -> None:
-    session = await service.session("2025-06-18")
+@pytest.mark.req("B-064", "B-070", "B-073", "B-074", "B-048", "L-007", "X-01")
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
+async def test_headers_must_fit(service: OpenService, version: str) -> None:
+    session = await service.session(version)
 
     async def status(**headers: str) -> tuple[int, Any]:
         answer = await service.post(request("ping"), **headers)
         return answer.status_code, answer.json().get("error", {}).get("code")
 
     assert await status(**session, mcp_protocol_version="2025-03-26") == (400, -32600)
-    assert await status(**session, mcp_protocol_version="2025-06-18") == (200, None)
+    assert await status(**session, mcp_protocol_version=version) == (200, None)
     assert await status(mcp_protocol_version="1999-01-01") == (400, -32022)
     assert await status(mcp_session_id="a-guess") == (404, -32600)
     named = await service.post(request("tools/list", {"_meta": MODERN_META}))

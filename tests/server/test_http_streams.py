@@ -10,13 +10,15 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import httpx2
 import pytest
 
 from apps import fixture_server
 from moonpool.configuration.servers import parse_config
 from moonpool.server.http import event_streams
 from moonpool.server.http.event_streams import KEPT_BYTES_MAX, KEPT_COUNT_MAX, KEPT_S, UNREAD_MAX, EventLog
-from server.services import STREAMS, caller, execute, named, request, serving, streaming
+from moonpool.server.http.serving import DRAIN_S
+from server.services import STREAMS, caller, execute, handshake, named, request, serving, streaming
 from waiting import until
 
 if TYPE_CHECKING:
@@ -51,16 +53,19 @@ def gated(word: str, path: Path) -> str:
 
 
 @pytest.mark.claim("C-TEN-2")
-@pytest.mark.req("B-049", "B-050", "B-051", "B-052", "B-053", "B-055", "C-005")
+@pytest.mark.req("A-028", "B-049", "B-050", "B-051", "B-052", "B-053", "B-055", "C-005", "C-033", "C-046")
 async def test_news_goes_to_one_of_several_streams_and_answers_to_none(service: OpenService) -> None:
     session = named(await service.session(path="/mcp/direct", **A))
+    greeted = await service.post(handshake(), path="/mcp/direct", **A)
+    early = {"mcp-session-id": greeted.headers["mcp-session-id"], **A}  # it has not said that it is ready
     heard: list[list[dict[str, Any]]] = [[], [], []]
 
     def news() -> list[str]:
         return [event["data"]["method"] for stream in heard for event in stream if event["data"]]
 
     async def listen(number: int, *, task_status: anyio.abc.TaskStatus[None]) -> None:
-        async with streaming(service, "GET", "/mcp/direct", headers={**session, **LISTEN}) as (response, events):
+        whose = early if number == 2 else session
+        async with streaming(service, "GET", "/mcp/direct", headers={**whose, **LISTEN}) as (response, events):
             assert response.status_code == 200
             heard[number].append(await anext(events))
             task_status.started()
@@ -77,9 +82,10 @@ async def test_news_goes_to_one_of_several_streams_and_answers_to_none(service: 
                 answer = await service.post(request("tools/call", call), path="/mcp/direct", **session)
                 assert "result" in answer.json()
                 await until(lambda kind=kind: f"notifications/{kind}/list_changed" in news())
-            ended = await service.http.delete("/mcp/direct", headers=session)  # which ends the streams, as it may
+            for each in (early, session):  # which ends the streams, as it may
+                assert (await service.http.delete("/mcp/direct", headers=each)).status_code == 204
 
-    assert ended.status_code == 204
+    assert [event["data"] for event in heard[2]] == [None]
     assert sorted(news()) == ["notifications/prompts/list_changed", "notifications/tools/list_changed"]
     ids = [event["id"] for stream in heard for event in stream]
     assert len(set(ids)) == len(ids) == 5
@@ -257,3 +263,22 @@ async def test_a_server_waits_for_a_reader_that_is_far_behind() -> None:
         await further
     assert len(stream.unread) == UNREAD_MAX
     await frames.aclose()
+
+
+@pytest.mark.req("K-016", "B-051")
+async def test_what_does_not_end_in_time_is_cut_without_a_last_frame() -> None:
+    code = "print('begun', flush=True)\nimport time; time.sleep(600)"
+    assert DRAIN_S == 10
+    with anyio.fail_after(60):
+        async with serving() as service:
+            begin = execute(code, meta={"progressToken": 1})
+            headers = {**ONLY_STREAMS, **named(await service.session())}
+            async with streaming(service, "POST", json=begin, headers=headers) as (_, events):
+                while "begun" not in (await anext(events)).get("text", ""):
+                    pass
+                assert not await service.server.drain(0.05, busy=lambda: service.service.is_busy)
+                with pytest.raises(httpx2.ConnectError):
+                    await service.post(request("ping"))  # nothing new is accepted meanwhile
+                await service.server.close()
+                with pytest.raises(httpx2.RemoteProtocolError):
+                    await anext(events)

@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
-import httpx2
 import pytest
 
 from moonpool.bootstrap.admission import Admitted
@@ -81,7 +80,7 @@ async def public_server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncG
 
             monkeypatch.setattr(public_http, "Destinations", partial(Destinations, resolve=resolve))
             monkeypatch.setattr(PublicBackend, "_dial", dialled)
-            monkeypatch.setattr(httpx2, "create_ssl_context", lambda: trusted)
+            monkeypatch.setattr(public_http, "system_trust", lambda: trusted)
             yield server
 
 

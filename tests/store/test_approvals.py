@@ -26,7 +26,6 @@ from moonpool.features.approvals.model import (
     QueuedRequest,
     QueueState,
 )
-from moonpool.features.approvals.rows import WAITING_MAX
 from moonpool.features.approvals.service import Approvals, grant_terms
 from moonpool.features.approvals.table import ApprovalStore
 from moonpool.policy import CallFacts, Condition, Glob
@@ -254,8 +253,9 @@ def test_requests_of_a_process_that_was_killed_are_abandoned(path: Path) -> None
     store.close()
 
 
-def test_the_queue_is_bounded_and_says_so(store: AnyStore) -> None:
-    for number in range(WAITING_MAX):
+def test_the_queue_is_bounded_and_says_so(store: AnyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "WAITING_MAX", 12)
+    for number in range(12):
         store.put(asked(f"{number:032d}"))
     with pytest.raises(ApprovalQueueError, match="answer some of them first"):
         store.put(asked())

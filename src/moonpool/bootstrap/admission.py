@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from moonpool.server.http.lapsed_callers import FindLapsed, Owner
     from moonpool.server.http.request_limits import Names
     from moonpool.settings import Settings
+    from moonpool.store.database.base import Database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +45,7 @@ class Admitted:
     public: Sequence[BaseRoute] = ()
     consents: UserConsents | None = None
     servers: OwnServers | None = None
+    database: Database | None = None
     quotas: QuotaStore | None = None
     limits_of: Callable[[str], Awaitable[CallerLimits]] | None = None  # of an organisation
     find_lapsed: FindLapsed | None = None
@@ -71,6 +73,7 @@ async def open_admission(settings: Settings, state: Path, names: Names, origin: 
             Admitted,
             consents=data.consents,
             servers=data.servers,
+            database=data.database,
             quotas=QuotaTable(data.database),
             limits_of=data.organisations.limits_of,
             find_lapsed=partial(_lapsed, data),
@@ -97,5 +100,6 @@ async def _lapsed(data: ServiceData, owners: Collection[Owner]) -> set[Owner]:
         if principal.startswith("key:")
     }
     lapsed: set[Owner] = {keys[key_id] for key_id in await data.keys.lapsed(keys)} if keys else set()
-    shut = {one for one in {organisation for organisation, _ in owners} if not await data.organisations.is_open(one)}
-    return lapsed | {owner for owner in owners if owner[0] in shut}
+    by_credential = [owner for owner in owners if not owner[1].startswith("local:")]  # others come through the socket
+    shut = {one for one in {owner[0] for owner in by_credential} if not await data.organisations.is_open(one)}
+    return lapsed | {owner for owner in by_credential if owner[0] in shut}

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from moonpool.store.journals import postgres_address
-from moonpool.store.signals import Signals, open_signals
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable
@@ -22,44 +21,26 @@ if TYPE_CHECKING:
     from moonpool.engine.kept_executions import KeptExecutions
     from moonpool.settings import Settings
     from moonpool.store.postgres_connections import PostgresConnections
+    from moonpool.store.signals import Signals
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replica:
-    """This process among the replicas."""
-
-    signals: Signals
-    shared: Shared | None = None  # None: there is no other
-
-    def journal_place(self, organisation: str) -> JournalPlace | None:
-        """Where its journal lies; None: in its folder."""
-        return None if self.shared is None else self.shared.journal_place(organisation)
-
-    def kept(self, organisation: str) -> KeptExecutions | None:
-        """Its executions that outlive requests; None: they are in its folder."""
-        return None if self.shared is None else self.shared.kept(organisation)
-
-    def runs(self, organisation: str, executions: Executions) -> None:
-        """Its executions run here: those that are cancelled at another replica are ended."""
-        if self.shared is not None:
-            self.shared.running[organisation] = executions
-
-
-@dataclass(frozen=True, kw_only=True)
-class Shared:
-    """A PostgreSQL database, and this process's lease there."""
+    """This process among the replicas on a PostgreSQL database."""
 
     connections: PostgresConnections
     signals: Signals
     replica_id: str
-    running: dict[str, Executions] = field(default_factory=dict[str, "Executions"])
+    running: dict[str, Executions] = field(default_factory=dict[str, "Executions"])  # by organisation
 
     def journal_place(self, organisation: str) -> JournalPlace:
+        """Where its journal lies."""
         from moonpool.store.postgres_journal import PostgresJournalPlace  # noqa: PLC0415  asyncpg is an extra
 
         return PostgresJournalPlace(self.connections, organisation, replica_id=self.replica_id)
 
     def kept(self, organisation: str) -> KeptExecutions:
+        """Its executions that outlive requests."""
         from moonpool.engine.shared_executions import SharedExecutions  # noqa: PLC0415  see above
 
         process = self.journal_place(organisation).process
@@ -67,35 +48,36 @@ class Shared:
 
 
 @asynccontextmanager
-async def open_replica(settings: Settings, state: Path, on_lost: Callable[[str], None]) -> AsyncGenerator[Replica]:
+async def open_replica(
+    settings: Settings, state: Path, on_lost: Callable[[str], None]
+) -> AsyncGenerator[Replica | None]:
     """Open it; leave it when all tenants are closed. `on_lost` is told when the others have taken this one for dead.
+
+    None: the database is not PostgreSQL.
 
     Raises ConfigError, JournalError.
     """
     address = postgres_address(settings, state)
     if address is None:
-        async with open_signals() as signals:
-            yield Replica(signals=signals)
+        yield None
         return
     from moonpool.engine.shared_executions import end_cancelled  # noqa: PLC0415  see above
     from moonpool.store.postgres_connections import open_connections  # noqa: PLC0415
     from moonpool.store.postgres_leases import open_lease  # noqa: PLC0415
     from moonpool.store.postgres_reading import REPLICA  # noqa: PLC0415
     from moonpool.store.postgres_schema import create_schema  # noqa: PLC0415
+    from moonpool.store.signals import open_signals  # noqa: PLC0415
 
     async with AsyncExitStack() as stack:
-        connections = await stack.enter_async_context(
-            open_connections(address, count_max=settings.database_connections_max)
-        )
+        connections = await stack.enter_async_context(open_connections(address))
         await create_schema(connections)
         lease = await stack.enter_async_context(open_lease(address, settings.replica_lease_s, on_lost))
         signals = await stack.enter_async_context(open_signals(address))
-        shared = Shared(connections=connections, signals=signals, replica_id=lease.replica_id)
-        ending = asyncio.create_task(
-            end_cancelled(connections, signals, f"{REPLICA}{lease.replica_id}", shared.running)
-        )
+        replica = Replica(connections=connections, signals=signals, replica_id=lease.replica_id)
+        process = f"{REPLICA}{lease.replica_id}"
+        ending = asyncio.create_task(end_cancelled(connections, signals, process, replica.running))
         try:
-            yield Replica(signals=signals, shared=shared)
+            yield replica
         finally:
             ending.cancel()
             await asyncio.gather(ending, return_exceptions=True)

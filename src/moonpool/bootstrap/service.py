@@ -21,10 +21,10 @@ from moonpool.bootstrap.organisation_affairs import OrganisationAffairs
 from moonpool.bootstrap.organisation_servers import OrganisationServers
 from moonpool.bootstrap.replicas import open_replica
 from moonpool.bootstrap.session_tenants import TenantOfSessions, TenantsOfSessions
+from moonpool.bootstrap.stores import open_stores
 from moonpool.bootstrap.tenant import open_tenant
 from moonpool.bootstrap.terminal_tenants import TerminalTenants
 from moonpool.configuration.policies import policy_in_force
-from moonpool.core.errors import MoonpoolError
 from moonpool.core.version import VERSION
 from moonpool.features.approvals.events import EventApprover
 from moonpool.features.approvals.files import open_queue
@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from moonpool.bootstrap.admission import Admitted
     from moonpool.bootstrap.engine import Engine
     from moonpool.bootstrap.replicas import Replica
+    from moonpool.bootstrap.stores import Stores
     from moonpool.bootstrap.tenant import Tenant
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.audit import JournalReader
@@ -88,7 +89,7 @@ class OpenOrganisation:
 class Organisations:
     """The open tenants. Each is opened once."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  parts of the composition
         self,
         engine: Engine,
         config: McpConfig | None,
@@ -97,12 +98,13 @@ class Organisations:
         is_alone: bool,
         consents: UserConsents | None,
         servers: OwnServers | None,
-        replica: Replica,
+        replica: Replica | None,
+        stores: Stores,
     ) -> None:
         """`is_alone`: this process can keep only one apart from others, see `sandboxes.identity`."""
         self._engine, self._config, self._report, self._consents = engine, config, report, consents
         self.servers = None if servers is None else OrganisationServers(servers, config)
-        self._replica = replica
+        self._replica, self._stores = replica, stores
         self._count_max = 1 if is_alone else TENANTS_MAX
         self._stack = AsyncExitStack()
         self._opening: dict[str, asyncio.Task[OpenOrganisation]] = {}
@@ -116,7 +118,7 @@ class Organisations:
             opening = self._opening[organisation] = asyncio.create_task(self._open(organisation))
         try:
             return await asyncio.shield(opening)
-        except MoonpoolError:
+        except Exception:  # noqa: BLE001  whatever it was, the next request tries again
             # SECURITY: the message may name files of this machine; it is for the operator.
             _log.exception("the organisation %s cannot be served", organisation)
             if self._opening.get(organisation) is opening:
@@ -146,13 +148,14 @@ class Organisations:
         await self._stack.aclose()
 
     async def _open(self, organisation: str) -> OpenOrganisation:
-        engine, settings = self._engine, self._engine.settings
+        engine, settings, replica = self._engine, self._engine.settings, self._replica
         async with AsyncExitStack() as stack:
             folder = tenant_dir(engine.state, organisation)
+            store = self._stores.of(organisation, folder).approvals()
             queue = await stack.enter_async_context(
-                open_queue(folder, self._report, settings.approval_command, engine.environ)
+                open_queue(store, self._report, settings.approval_command, engine.environ)
             )
-            events = EventApprover(beside=queue)
+            events = EventApprover(queue=queue)
             config = None if self._config is None else self._config.for_organisation(organisation)
             policy = await asyncio.to_thread(policy_in_force, settings, config)
             tenant = await stack.enter_async_context(
@@ -163,14 +166,16 @@ class Organisations:
                     approver=events,
                     policy=policy,
                     eagerly=True,
-                    journal_place=self._replica.journal_place(organisation),
-                    kept=self._replica.kept(organisation),
+                    journal_place=None if replica is None else replica.journal_place(organisation),
+                    kept=None if replica is None else replica.kept(organisation),
                     consents=self._consents,
+                    stores=self._stores,
                 )
             )
             if self.servers is not None:
                 await self.servers.follow(tenant)
-            self._replica.runs(organisation, tenant.executions)
+            if replica is not None:
+                replica.running[organisation] = tenant.executions
             self._stack.push_async_exit(stack.pop_all())
             return OpenOrganisation(tenant, events)
 
@@ -261,9 +266,18 @@ async def open_service(  # noqa: PLR0913  what a service is made of
             await engine.backend.close_scope(engine.sandbox_spec.scope)  # its uid is wanted for the organisation
         consents = None if admitted is None else admitted.consents
         own_servers = None if admitted is None else admitted.servers
+        database = None if admitted is None else admitted.database
+        stores = await stack.enter_async_context(open_stores(settings, state, database))
         replica = await stack.enter_async_context(open_replica(settings, state, on_lost))
         organisations = Organisations(
-            engine, config, report, is_alone=is_alone, consents=consents, servers=own_servers, replica=replica
+            engine,
+            config,
+            report,
+            is_alone=is_alone,
+            consents=consents,
+            servers=own_servers,
+            replica=replica,
+            stores=stores,
         )
         stack.push_async_callback(lambda: finish(organisations.close()))
         servers = PrincipalServers(_Tools(organisations))

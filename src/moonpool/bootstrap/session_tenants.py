@@ -53,7 +53,7 @@ class TenantOfSessions:
 
     def __init__(self, tenant: Tenant, events: EventApprover) -> None:
         """`events` is the approver that the tenant was opened with."""
-        self.events = events
+        self.events, self.approvals = events, tenant.approvals
         self.catalog = CurrentCatalog(tenant.tool_registry, tenant.vectors)
         self._tenant = tenant
         self._images: dict[str, ImageSpec] = {tenant.engine.settings.environment: tenant.engine.sandbox_spec.image}

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from moonpool.bootstrap.stores import opened_approvals
 from moonpool.cli.approval_texts import (
     answerer,
     confirmed,
@@ -33,7 +34,6 @@ from moonpool.cli.exit_codes import EXIT_OK
 from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.core.errors import InputError
 from moonpool.engine.outcomes import OutcomeStore
-from moonpool.features.approvals.files import opened_approvals
 from moonpool.features.approvals.model import ApprovalAnswerError
 from moonpool.features.approvals.service import grant_terms
 from moonpool.settings import Settings

@@ -15,14 +15,13 @@ from moonpool.cli.commands import command_group, json_lines, json_object
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from moonpool.cli.limit_options import limit_options, limits_given, limits_told
 from moonpool.cli.printer import print_json, print_table, remark
-from moonpool.cli.service_data import data_dir_option, database_url_option, with_service_data
+from moonpool.cli.service_data import administered, data_dir_option, database_url_option, with_service_data
 from moonpool.features.keys.model import DEFAULT_SCOPES, SCOPES, KeySpec, scopes_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from moonpool.bootstrap.database import ServiceData
-    from moonpool.features.keys.model import ApiKey, NewKey
+    from moonpool.features.keys.model import ApiKey
 
 _COLUMNS: Final = ("id", "org", "key", "name", "scopes", "profile", "limits", "state", "last used")
 
@@ -75,12 +74,7 @@ def create(  # noqa: PLR0913  options of the command
         lifetime_s=None if expires is None else duration_s(expires),
         limits=limits_given(rate_limit, concurrency, quota),
     )
-
-    async def make(opened: ServiceData) -> NewKey:
-        await opened.organisations.ensure(org)
-        return await opened.keys.create(spec)
-
-    new = with_service_data(data_dir, database_url, make)
+    new = administered(data_dir, database_url, lambda administration: administration.create_key(spec))
     if as_json:
         print_json({"id": new.stored.key_id, "key": new.text})
     else:
@@ -122,7 +116,7 @@ def limit(
 ) -> None:
     """Change what a key may use, within one second everywhere; what is left out is as the settings say."""
     limits = limits_given(rate_limit, concurrency, quota)
-    with_service_data(data_dir, database_url, lambda opened: opened.keys.limit(key_id, limits))
+    administered(data_dir, database_url, lambda administration: administration.limit_key(key_id, limits))
     remark(f"limits of {key_id}: {limits_told(limits)}")
 
 
@@ -132,7 +126,7 @@ def limit(
 @database_url_option
 def revoke(*, key_id: str, data_dir: Path | None, database_url: str | None) -> int:
     """Refuse a key from now on, within one second everywhere. Exit code 1 when it was revoked before."""
-    if with_service_data(data_dir, database_url, lambda opened: opened.keys.revoke(key_id)):
+    if administered(data_dir, database_url, lambda administration: administration.revoke_key(key_id)):
         remark(f"revoked {key_id}")
         return EXIT_OK
     remark(f"{key_id} was revoked before")

@@ -34,6 +34,7 @@ app = CommandIndex(
             "orgs",
             "Organisations that the service serves: each has servers, rules, files and records of its own.",
         ),
+        "settings": ("settings", "Show the settings in force, and where each comes from; without secrets."),
         "consents": ("consents", "Consents of users to OAuth clients that use Moonpool's logins to servers."),
         "db": ("db", "The service's database."),
         "init": ("init", "Import servers from the configurations of Claude Desktop, Claude Code, VS Code and Cursor."),

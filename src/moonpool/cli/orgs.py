@@ -11,7 +11,7 @@ from moonpool.cli.commands import command_group, json_lines
 from moonpool.cli.limit_options import limit_options, limits_given, limits_told
 from moonpool.cli.orgs_servers import app as servers
 from moonpool.cli.printer import print_json, print_table, remark
-from moonpool.cli.service_data import data_dir_option, database_url_option, with_service_data
+from moonpool.cli.service_data import administered, data_dir_option, database_url_option, with_service_data
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +43,7 @@ def create(
 ) -> None:
     """Make an organisation. Without root there can be one only. Its limits are of all its callers together."""
     limits = limits_given(rate_limit, concurrency, quota)
-    with_service_data(data_dir, database_url, lambda opened: opened.organisations.create(org, name, limits))
+    administered(data_dir, database_url, lambda administration: administration.create_organisation(org, name, limits))
     remark(f"made organisation {org}; `moonpool keys create --org {org}` makes a key of it")
 
 
@@ -79,7 +79,7 @@ def limit(
 ) -> None:
     """Change what all callers of an organisation together may use; what is left out is as the settings say."""
     limits = limits_given(rate_limit, concurrency, quota)
-    with_service_data(data_dir, database_url, lambda opened: opened.organisations.limit(org, limits))
+    administered(data_dir, database_url, lambda administration: administration.limit_organisation(org, limits))
     remark(f"limits of {org}: {limits_told(limits)}")
 
 
@@ -89,7 +89,7 @@ def limit(
 @database_url_option
 def disable(*, org: str, data_dir: Path | None, database_url: str | None) -> None:
     """Refuse all credentials of an organisation, within one second everywhere. Nothing of it is removed."""
-    with_service_data(data_dir, database_url, lambda opened: opened.organisations.disable(org))
+    administered(data_dir, database_url, lambda administration: administration.disable_organisation(org))
     remark(f"organisation {org} is disabled")
 
 
@@ -99,7 +99,7 @@ def disable(*, org: str, data_dir: Path | None, database_url: str | None) -> Non
 @database_url_option
 def enable(*, org: str, data_dir: Path | None, database_url: str | None) -> None:
     """Accept an organisation's credentials again."""
-    with_service_data(data_dir, database_url, lambda opened: opened.organisations.enable(org))
+    administered(data_dir, database_url, lambda administration: administration.enable_organisation(org))
     remark(f"organisation {org} is enabled")
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from moonpool.bootstrap.stores import opened_stores
 from moonpool.cli.approval_texts import answerer, confirmed, shown_left, shown_time
 from moonpool.cli.commands import command_group, json_lines, json_object
 from moonpool.cli.config_choice import data_folder
@@ -24,10 +25,8 @@ from moonpool.core.phrases import counted
 from moonpool.features.plans.model import PlanError, PlanState
 from moonpool.features.plans.planning import plan_lines
 from moonpool.features.plans.service import Plans
-from moonpool.features.plans.table import PlanStore
 from moonpool.settings import Settings
 from moonpool.store.journals import put_on_record
-from moonpool.store.paths import plans_path
 from moonpool.terminal.approver import PLAN_CHARS_MAX, hanging, visible
 
 if TYPE_CHECKING:
@@ -110,11 +109,8 @@ def deny(plan_id: str, *, as_json: bool) -> int:
 def _opened() -> Generator[Plans]:
     settings = Settings.load(os.environ)
     data = data_folder(settings)
-    yield Plans(
-        PlanStore(plans_path(data)),
-        partial(put_on_record, settings, data),
-        expiry_s=settings.plan_expiry_s,
-    )
+    with opened_stores(settings, data) as stores:
+        yield Plans(stores.plans(), partial(put_on_record, settings, data), expiry_s=settings.plan_expiry_s)
 
 
 def _report(answered: StoredPlan, *, as_json: bool) -> int:

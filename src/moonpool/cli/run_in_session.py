@@ -7,7 +7,7 @@ run with different ones is refused. Each run chooses its approver.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from moonpool.cli.approvers import open_approver, responder_beside
 from moonpool.cli.config_choice import chosen_path
@@ -15,6 +15,7 @@ from moonpool.cli.interrupts import Interrupts
 from moonpool.cli.service_start import SessionError, local_service
 from moonpool.cli.session_run import SessionRun
 from moonpool.cli.sessions_here import checked_name, named_session
+from moonpool.core.errors import MoonpoolError
 from moonpool.core.json import digest_json
 from moonpool.sdk.remote.files import RemoteFiles
 from moonpool.server.http.sessions import messages
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from moonpool.server.http.sessions.messages import KeptOrder, SessionAnswer
     from moonpool.settings import Settings
 
+_TRIES_MAX: Final = 3
+
 
 async def run_in_session(parts: RunParts, name: str) -> None:
     """Run the code in session `name` and print its line. Raises MoonpoolError before there is an envelope."""
@@ -37,22 +40,28 @@ async def run_in_session(parts: RunParts, name: str) -> None:
         local_service(parts.settings) as service,
         open_approver(parts.order.approve, parts.output, parts.settings) as approver,
     ):
-        session = await _session(service, parts, name)
-        path = f"sessions/{session.id}"
-        files = RemoteFiles(service.connection, path)
-        run = SessionRun(
-            service.connection,
-            path,
-            show=parts.output.show,
-            say=parts.output.say,
-            approver=approver,
-            responder=responder_beside(approver),
-        )
-        await parts.files.send(files)
-        interrupts.aim(run)
-        printed = await run.execute(parts.source, parts.order.timeout_s)
-        interrupts.aim(None)
-        await parts.hand_over(printed.line.encode(), printed.ok, files)
+        for tries_left in reversed(range(_TRIES_MAX)):
+            path = f"sessions/{(await _session(service, parts, name)).id}"
+            files = RemoteFiles(service.connection, path)
+            run = SessionRun(
+                service.connection,
+                path,
+                show=parts.output.show,
+                say=parts.output.say,
+                approver=approver,
+                responder=responder_beside(approver),
+            )
+            try:
+                await parts.files.send(files)
+                interrupts.aim(run)
+                printed = await run.execute(parts.source, parts.order.timeout_s)
+            except MoonpoolError as error:
+                if error.code != "session_unknown" or not tries_left:  # it has ended since it was found: nothing ran
+                    raise
+            else:
+                interrupts.aim(None)
+                await parts.hand_over(printed.line.encode(), printed.ok, files)
+                return
 
 
 async def _session(service: LocalService, parts: RunParts, name: str) -> SessionAnswer:

@@ -18,7 +18,9 @@ from moonpool.cli.commands import command, config_option
 from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.cli.mcp import settings_of_service
 from moonpool.cli.serve_local import serve_local
-from moonpool.cli.service_serving import drained, report, served_at_socket, stopping, taken_folder
+from moonpool.cli.service_log import ServiceLog
+from moonpool.cli.service_serving import drained, served_at_socket, stopping, taken_folder
+from moonpool.cli.settings import settings_option, use_settings
 from moonpool.core.errors import ConfigError, Fault, MoonpoolError
 from moonpool.environments.progress import stderr_progress
 from moonpool.ipybox.mcp_server.hosted import served_profiles
@@ -42,6 +44,7 @@ class ReplicaLostError(MoonpoolError):
 
 @command
 @config_option
+@settings_option
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="IP", help="The address to listen at.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0: any free port.")
 @click.option(
@@ -53,18 +56,33 @@ class ReplicaLostError(MoonpoolError):
 @click.option(
     "--database-url",
     metavar="URL",
-    help="Where organisations and keys lie. Default: MOONPOOL_DATABASE_URL, else a file in the data folder.",
+    help="Where keys and what replicas share lie. Default: MOONPOOL_DATABASE_URL, else files in the data folder.",
 )
 @click.option("--no-auth", is_flag=True, help="Everybody who reaches the address may use it: loopback only.")
 @click.option("--profile", metavar="NAME", help="With --no-auth: offer this profile only. Default: code at /mcp.")
 @click.option("--env", metavar="NAME", help="Environment: base or data. Default: data once it was built.")
 @click.option("--policy", type=Path, metavar="FILE", help="Rules for tool calls (TOML). Default: MOONPOOL_POLICY.")
 @click.option("--backend", metavar="NAME", help="Sandbox: zygote or bubblewrap.")
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="json: one line of JSON on stderr for each request, and for everything else that is said.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="warning",
+    show_default=True,
+    help="From which level on Moonpool's own log lines are shown.",
+)
 @click.option("--local", is_flag=True, help="At no address, for commands of this user only; ends when nothing is used.")
 @click.option("--ready-fd", type=int, hidden=True)
 def serve(  # noqa: PLR0913  its options
     *,
     config: Path | None,
+    settings: Path | None,
     host: str,
     port: int,
     data_dir: Path | None,
@@ -74,10 +92,15 @@ def serve(  # noqa: PLR0913  its options
     env: str | None,
     policy: Path | None,
     backend: str | None,
+    log_format: str,
+    log_level: str,
     local: bool,
     ready_fd: int | None,
 ) -> None:
     """Serve MCP over HTTP to many clients at once, and sessions to this user's commands."""
+    use_settings(settings)
+    logs = ServiceLog(as_json=log_format == "json", level=log_level.upper())
+    logs.begin()
     overrides: dict[str, Path | str | None] = {
         "policy": policy, "environment": env, "backend": backend, "database_url": database_url,
     }  # fmt: skip
@@ -92,7 +115,7 @@ def serve(  # noqa: PLR0913  its options
         raise click.UsageError("--profile needs --no-auth; else the path or the credential names the profile")
     address = _address(host)
     everyone = _everyone(address, profile) if no_auth else None
-    asyncio.run(_serve(address, port, everyone, config, data_dir, overrides))
+    asyncio.run(_serve(address, port, everyone, config, data_dir, overrides, logs))
 
 
 def _address(host: str) -> str:
@@ -121,6 +144,7 @@ async def _serve(
     config_path: Path | None,
     data_dir: Path | None,
     overrides: dict[str, Path | str | None],
+    logs: ServiceLog,
 ) -> None:
     """Serve until a signal, then answer what is in progress; without `everyone`, those with a credential.
 
@@ -150,12 +174,12 @@ async def _serve(
             stop.set()
 
         progress = bound.enter_context(stderr_progress())
-        async with http_served(listener, application) as server:
+        async with http_served(listener, logs.requests_of(application)) as server:
             service_open = open_service(
                 settings,
                 environ=os.environ,
                 config=config,
-                report=report,
+                report=logs.say,
                 state=state,
                 profiles=served_profiles(),
                 progress=progress,
@@ -174,12 +198,12 @@ async def _serve(
                     local = served_at_socket(taken, service, readiness)
                     servers.append(await bound.enter_async_context(local))
                 if admitted.has_no_keys:
-                    report("there are no keys yet; `moonpool keys create --org ORG` makes one")
-                report(f"MCP at http://{listener.netloc}/mcp")
+                    logs.say("there are no keys yet; `moonpool keys create --org ORG` makes one")
+                logs.say(f"MCP at http://{listener.netloc}/mcp")
                 await stop.wait()
                 if reasons:
                     raise ReplicaLostError(reasons[0])
-                await drained(service, readiness, stop, *servers)
+                await drained(logs.say, service, readiness, stop, *servers)
 
 
 def _state_folder(settings: Settings, data_dir: Path | None) -> Path:

@@ -19,6 +19,7 @@ from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.cli.service_serving import drained, report, served_at_socket, stopping, taken_folder
 from moonpool.cli.service_start import StartReport
 from moonpool.cli.standard_streams import code_of, one_sentence
+from moonpool.ipybox.mcp_server.hosted import served_profiles
 from moonpool.server.http.health import Readiness
 from moonpool.settings import Settings
 from moonpool.store.service_socket import ENDING_S
@@ -54,6 +55,7 @@ async def _serve(config_path: Path | None, overrides: dict[str, Path | str | Non
             config=config,
             report=report,
             state=state,
+            profiles=served_profiles(),
             progress=starter.note,
             is_open=True,
         )
@@ -64,7 +66,7 @@ async def _serve(config_path: Path | None, overrides: dict[str, Path | str | Non
             starter.tell(StartReport(kind="ready"))
             starter.leave()
             await _stopped_or_unused(stop, service)
-            await drained(service, readiness, stop, server)
+            await drained(report, service, readiness, stop, server)
 
 
 async def _stopped_or_unused(stop: asyncio.Event, service: Service) -> None:

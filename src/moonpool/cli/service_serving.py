@@ -17,7 +17,7 @@ from moonpool.store.paths import DEFAULT_TENANT
 from moonpool.store.service_socket import ServiceFolder
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Coroutine, Generator, Sequence
+    from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Sequence
     from pathlib import Path
 
     from moonpool.bootstrap.service import Service
@@ -48,11 +48,13 @@ async def served_at_socket(
         yield server
 
 
-async def drained(service: Service, readiness: Readiness, stop: asyncio.Event, *servers: HttpServer) -> None:
+async def drained(
+    say: Callable[[str], None], service: Service, readiness: Readiness, stop: asyncio.Event, *servers: HttpServer
+) -> None:
     """Take no more requests, and wait for the ends of those in progress; at most until another signal."""
     stop.clear()
     readiness.phase = "draining"
-    report(f"stopping; calls in progress have {DRAIN_S:g} s to end")
+    say(f"stopping; calls in progress have {DRAIN_S:g} s to end")
     service.servers.end_listening()
     for server in servers:
         server.end_listening()

@@ -71,8 +71,8 @@ class LocalService:
     def __init__(self, settings: Settings) -> None:
         self._data = data_folder(settings)
         self.folder = ServiceFolder(self._data)
-        address = ServiceAddress("http://moonpool", "", socket=self.folder.address)
-        self.connection = Connection(address, check=self._check_version)
+        self.address = ServiceAddress("http://moonpool", "", socket=self.folder.address)
+        self.connection = Connection(self.address, check=self._check_version)
         self.ends_unused = False
         """Whether it ends when nobody uses it, as it last said."""
 
@@ -97,8 +97,8 @@ class LocalService:
                 await start()
             try:
                 return await work(self.connection)
-            except ServiceUnavailableError:  # it ends just now
-                if attempt == _TRIES_MAX - 1:
+            except MoonpoolError as error:
+                if not is_gone(error) or attempt == _TRIES_MAX - 1:
                     raise
         raise AssertionError("the last try returns or raises")
 
@@ -155,6 +155,11 @@ class LocalService:
         finally:
             transport.close()
         raise SessionLostError(f"the service ended while it started; see {self.folder.log}")
+
+
+def is_gone(error: MoonpoolError) -> bool:
+    """Whether nothing answered, because the service has ended or ends just now."""
+    return isinstance(error, ServiceUnavailableError) and error.code == ServiceUnavailableError.code
 
 
 @asynccontextmanager

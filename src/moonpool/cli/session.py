@@ -16,12 +16,11 @@ from moonpool.cli.commands import command_group, json_lines
 from moonpool.cli.exit_codes import EXIT_INTERRUPTED, EXIT_OK
 from moonpool.cli.interrupts import Interrupts
 from moonpool.cli.printer import print_table, remark
-from moonpool.cli.service_start import ServiceVersionError, SessionLostError, ended, local_service
+from moonpool.cli.service_start import ServiceVersionError, SessionLostError, ended, is_gone, local_service
 from moonpool.cli.sessions_here import checked_name, named_sessions
-from moonpool.core.errors import InputError
+from moonpool.core.errors import InputError, MoonpoolError
 from moonpool.engine.files.errors import shown
 from moonpool.engine.files.local_files import landing_path
-from moonpool.sdk.remote.errors import ServiceUnavailableError
 from moonpool.sdk.remote.files import RemoteFiles
 from moonpool.settings import Settings
 from moonpool.store.service_socket import ENDING_S
@@ -210,7 +209,9 @@ async def _with_files(session: str, work: Callable[[RemoteFiles], Awaitable[_T]]
             raise _unknown(name, sessions)
         try:
             return await work(RemoteFiles(service.connection, f"sessions/{found.id}"))
-        except ServiceUnavailableError:
+        except MoonpoolError as error:
+            if not is_gone(error):
+                raise
             raise SessionLostError(
                 "the service ended during the transfer, and the session with it; nothing was kept, try again"
             ) from None

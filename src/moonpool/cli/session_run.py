@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 
-from moonpool.cli.service_start import SessionError, SessionLostError
+from moonpool.cli.service_start import SessionError, SessionLostError, is_gone
 from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import MoonpoolError
 from moonpool.features.approvals.model import ApprovalRequest
 from moonpool.pipeline.request_responder import AnswererGoneError
 from moonpool.sandboxes.base import Stream
-from moonpool.sdk.remote.errors import ServiceAnswerError, ServiceUnavailableError
+from moonpool.sdk.remote.lines import ExecutionLines
 from moonpool.server.http.sessions import lines, messages
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 _ELICIT: Final = "elicitation/create"
 _STREAMS: Final = {"stdout": Stream.STDOUT, "stderr": Stream.STDERR}
-_decoder: Final = msgspec.json.Decoder(lines.Line)
 
 
 class SessionRun:
@@ -71,37 +70,26 @@ class SessionRun:
             name=source.name[-4096:],
             attended=True,
         )
-        content = msgspec.json.encode(asked)
-        executions = f"{self._path}/executions"
+        told = ExecutionLines(self._connection, self._path, asked, away_s=0)
         try:
-            async with self._connection.answer("POST", executions, content=content) as response:
-                rest = b""
-                async for piece in response.aiter_raw():
-                    *whole, rest = (rest + piece).split(b"\n")
-                    if len(rest) > lines.LINE_BYTES_MAX:
-                        break
-                    for text in whole:
-                        if (printed := self._take(text)) is not None:
-                            return printed
-        except ServiceUnavailableError:
-            pass
+            while some := await told.several():
+                for line in some:
+                    if isinstance(line, lines.PrintedLine):
+                        return line
+                    self._take(line)
         except MoonpoolError as error:
-            raise SessionError(str(error), code=error.code) from None
+            if not is_gone(error):
+                raise SessionError(str(error), code=error.code) from None
         finally:
+            await told.close()
             await self._end()
         raise SessionLostError(
             "the service ended while the code ran; variables and files of the session are gone, run again to start "
             "afresh"
         )
 
-    def _take(self, text: bytes) -> lines.PrintedLine | None:
-        try:
-            line = _decoder.decode(text)
-        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-            raise ServiceAnswerError("the service tells something else than lines of an execution") from None
+    def _take(self, line: lines.Line) -> None:
         match line:
-            case lines.PrintedLine():
-                return line
             case lines.OutputLine():
                 self._show(_STREAMS[line.stream], line.text.encode("utf-8", "replace"))
                 if line.dropped_bytes:
@@ -112,7 +100,6 @@ class SessionRun:
                 raise SessionError(line.error.message, code=line.error.code)
             case _:
                 self._take_question(line)
-        return None
 
     def _take_question(self, line: lines.Line) -> None:
         if isinstance(line, lines.ApprovalLine):

@@ -25,7 +25,7 @@ def checked_name(name: str) -> str:
 
 async def named_sessions(connection: Connection) -> list[SessionAnswer]:
     """Those that have a name. Raises MoonpoolError."""
-    found = await connection.order("GET", "sessions", None, SessionList)
+    found = await connection.get("sessions", SessionList, {})
     return sorted((one for one in found.sessions if one.name), key=lambda one: one.name)
 
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _WITHIN_S: Final = 5.0
+_OWED_MAX: Final = 1000
 _LOOK_S: Final = 2.0
 """How often it is looked whether the replica that runs an execution still lives."""
 _MARK: Final = """
@@ -41,7 +42,8 @@ INSERT INTO kept_execution (tenant_id, execution_id, principal, process) VALUES 
 ON CONFLICT DO NOTHING"""
 _KEEP: Final = """
 INSERT INTO kept_execution (tenant_id, execution_id, principal, envelope) VALUES ($1, $2, $3, $4)
-ON CONFLICT (tenant_id, execution_id) DO UPDATE SET envelope = EXCLUDED.envelope, changed_at = now()"""
+ON CONFLICT (tenant_id, execution_id) DO UPDATE SET envelope = EXCLUDED.envelope, changed_at = now()
+    WHERE kept_execution.principal = EXCLUDED.principal"""
 _END: Final = """
 WITH ended AS (
     UPDATE kept_execution SET process = NULL, changed_at = now() WHERE tenant_id = $1 AND execution_id = $2
@@ -73,6 +75,7 @@ class SharedExecutions:
 
     def __init__(self, connections: PostgresConnections, signals: Signals, tenant_id: str, process: str) -> None:
         self._connections, self._signals, self._tenant_id, self._process = connections, signals, tenant_id, process
+        self._owed: dict[str, str] = {}  # by id, what could not be said of those that have ended
 
     async def mark(self, execution_id: str, principal: str) -> None:
         await self._attempt(f"{execution_id} is not known to other replicas", _MARK, execution_id, principal,
@@ -89,10 +92,10 @@ class SharedExecutions:
         await self._tidy()
 
     async def end(self, execution_id: str, principal: str) -> None:  # noqa: ARG002  see `KeptExecutions`
-        await self._attempt(f"the end of {execution_id} could not be marked", _END, execution_id)
+        await self._ended(execution_id, _END)
 
     async def forget(self, execution_id: str) -> None:
-        await self._attempt(f"the mark of {execution_id} could not be removed", _FORGET, execution_id)
+        await self._ended(execution_id, _FORGET)
 
     async def find(
         self, execution_id: str, principal: str, *, within_s: float = 0.0, cancel: bool = False
@@ -125,14 +128,27 @@ class SharedExecutions:
             raise ExecutionLostError(execution_id)
         return None
 
+    async def _ended(self, execution_id: str, query: str) -> None:
+        """Other replicas would take it for one that goes on, so it is said later if it cannot be said now."""
+        said = await self._attempt(f"the end of {execution_id} could not be marked yet", query, execution_id)
+        if not said and len(self._owed) < _OWED_MAX:
+            self._owed[execution_id] = query
+
     async def _tidy(self) -> None:
+        while self._owed:
+            execution_id, query = self._owed.popitem()
+            if not await self._attempt(f"the end of {execution_id} could not be marked yet", query, execution_id):
+                self._owed[execution_id] = query
+                return
         await self._attempt("old outcomes could not be removed", _TIDY, AGE_S_MAX, COUNT_MAX)
 
-    async def _attempt(self, otherwise: str, query: str, *arguments: object) -> None:
+    async def _attempt(self, otherwise: str, query: str, *arguments: object) -> bool:
         try:
             await self._fetch(query, self._tenant_id, *arguments)
         except DatabaseError as error:
             _log.error("%s: %s", otherwise, error)
+            return False
+        return True
 
     async def _fetch(self, query: str, *arguments: object) -> Sequence[Row]:
         return await _fetched(self._connections, query, *arguments)

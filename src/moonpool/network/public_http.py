@@ -15,11 +15,11 @@ import httpcore2
 import httpx2
 
 from moonpool.core.errors import InputError
+from moonpool.net.trust import system_trust
 from moonpool.network.connections import RefusedError
 from moonpool.network.destinations import Destinations, is_public
 
 if TYPE_CHECKING:
-    import ssl
     from collections.abc import Iterable
 
 URL_CHARS_MAX: Final = 2048
@@ -97,8 +97,8 @@ class PublicTransport(httpx2.AsyncHTTPTransport):
     """The transport of an `AsyncClient` that reaches nothing but the public internet."""
 
     def __init__(self, *, limits: httpx2.Limits, destinations: Destinations | None = None) -> None:
-        super().__init__(limits=limits)
-        context: ssl.SSLContext = httpx2.create_ssl_context()
+        context = system_trust()
+        super().__init__(limits=limits, verify=context)
         self._pool = httpcore2.AsyncConnectionPool(
             ssl_context=context,
             max_connections=limits.max_connections,

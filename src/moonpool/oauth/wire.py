@@ -19,6 +19,7 @@ import httpx2
 
 from moonpool.core.phrases import said
 from moonpool.net.bounded_bodies import BodyRefusedError, read_body
+from moonpool.net.trust import system_trust
 from moonpool.oauth.addresses import nearness
 from moonpool.oauth.errors import OAuthError
 from moonpool_wire.jsonbounds import exceeded_bound
@@ -110,8 +111,8 @@ async def open_login_http(server_url: str, *, public_only: bool = False) -> Asyn
         from moonpool.network.public_http import PublicTransport  # noqa: PLC0415  for organisations' servers only
 
         transport = PublicTransport(limits=httpx2.Limits(max_connections=8, max_keepalive_connections=2))
-    headers = {"user-agent": "moonpool"}
-    async with httpx2.AsyncClient(headers=headers, timeout=REQUEST_S, transport=transport) as client:
+    headers, trust = {"user-agent": "moonpool"}, system_trust()
+    async with httpx2.AsyncClient(headers=headers, timeout=REQUEST_S, transport=transport, verify=trust) as client:
         yield LoginHttp(client, server_url)
 
 

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.bootstrap import open_engine, open_tenant
 from moonpool.bootstrap.sharing import sharing
+from moonpool.bootstrap.stores import open_default_queue, opened_approvals
 from moonpool.configuration.policies import policy_in_force
 from moonpool.configuration.server_config import McpConfig, resolved_key
 from moonpool.core.errors import InputError
 from moonpool.core.json import digest_json
 from moonpool.features.approvals.events import EventApprover
-from moonpool.features.approvals.files import GrantFiles, open_queue
+from moonpool.features.approvals.files import KeptGrants
 from moonpool.terminal.approver import TerminalApprover
 from moonpool.terminal.device import Terminal, open_terminal, user_name
 
@@ -73,21 +74,24 @@ def same_tenant(opened: OpenTenant) -> AbstractAsyncContextManager[OpenTenant]:
     return sharing(opened.key, make)
 
 
+def shared_engine(settings: Settings, environ: dict[str, str], key: Hashable) -> AbstractAsyncContextManager[Engine]:
+    """The engine for a tenant with this key. Without root a backend has one uid, which serves one tenant: then each has
+    an engine of its own.
+    """
+    shared = (settings, _values(environ), None if os.geteuid() == 0 else key)
+    return sharing(shared, lambda: open_engine(settings, environ=environ))
+
+
 @asynccontextmanager
 async def _open(
     settings: Settings, policy: Policy, config: McpConfig | None, how: str, environ: dict[str, str], key: Hashable
 ) -> AsyncGenerator[OpenTenant]:
-    def make_engine() -> AbstractAsyncContextManager[Engine]:
-        return open_engine(settings, environ=environ)
-
     async with AsyncExitStack() as stack:
-        # Without root a backend has one uid, which serves one tenant: then each has an engine of its own.
-        shared = (settings, _values(environ), None if os.geteuid() == 0 else key)
-        engine = await stack.enter_async_context(sharing(shared, make_engine))
+        engine = await stack.enter_async_context(shared_engine(settings, environ, key))
         events = EventApprover()
         approver: Approver = events
         if how == "queue":
-            queue = open_queue(engine.data, lambda _: None, settings.approval_command, environ)
+            queue = open_default_queue(settings, engine.data, lambda _: None, environ)
             approver = await stack.enter_async_context(queue)
         elif how == "ask":
             approver = _terminal(stack, engine)
@@ -110,7 +114,7 @@ def _terminal(stack: AsyncExitStack, engine: Engine) -> Approver:
     if fd is None:
         raise InputError('approve="ask" needs a terminal; give a function, or "queue" for `moonpool approvals`')
     stack.callback(os.close, fd)
-    grants = GrantFiles(engine.settings, engine.data)
+    grants = KeptGrants(lambda: opened_approvals(engine.settings, engine.data))
     return TerminalApprover(Terminal(fd, nullcontext), name=f"terminal:{user_name()}", grants=grants)
 
 

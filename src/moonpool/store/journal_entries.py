@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moonpool.core.audit import record_bytes
 from moonpool.core.audit_records import (
+    AdministrationRecord,
     CallIntentRecord,
     CallOutcomeRecord,
     CallsRefusedRecord,
@@ -39,7 +40,9 @@ def entry_of(record: AuditRecord) -> Entry:
 
 def waits_for_disk(record: AuditRecord) -> bool:
     """Whether it survives a power loss once it is acknowledged. Others survive the end of the process."""
-    return isinstance(record, CallIntentRecord | LibraryIntentRecord | LibraryRecord | OutboxRecord)
+    return isinstance(
+        record, CallIntentRecord | LibraryIntentRecord | LibraryRecord | AdministrationRecord | OutboxRecord
+    )
 
 
 def ends_something(record: AuditRecord) -> bool:

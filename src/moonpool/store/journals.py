@@ -14,7 +14,7 @@ from moonpool.store.journal import JournalFilePlace
 from moonpool.store.journal_entries import entry_of
 from moonpool.store.journal_file import JournalFile
 from moonpool.store.journal_reading import FileJournalReader
-from moonpool.store.paths import DEFAULT_TENANT, journal_path
+from moonpool.store.paths import DEFAULT_TENANT, journal_path, tenant_dir
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -59,10 +59,10 @@ async def open_journal_place(
         yield PostgresJournalPlace(connections, tenant_id)
 
 
-def put_on_record(settings: Settings, data: Path, record: OutboxRecord) -> None:
-    """Write one record of the command line's tenant. Blocking, where no loop runs. Raises ConfigError, JournalError."""
+def put_on_record(settings: Settings, data: Path, record: OutboxRecord, tenant_id: str = DEFAULT_TENANT) -> None:
+    """Write one record of a tenant. Blocking, where no loop runs. Raises ConfigError, JournalError."""
     if postgres_address(settings, data) is None:
-        journal = JournalFile(journal_path(data))
+        journal = JournalFile(journal_path(tenant_dir(data, tenant_id)))
         try:
             journal.append([entry_of(record)], durable=True)
         finally:
@@ -70,7 +70,7 @@ def put_on_record(settings: Settings, data: Path, record: OutboxRecord) -> None:
         return
 
     async def write() -> None:
-        async with open_journal_place(settings, data) as place, place.open(lazily=False) as journal:
+        async with open_journal_place(settings, data, tenant_id) as place, place.open(lazily=False) as journal:
             await journal.record(record)
 
     asyncio.run(write())

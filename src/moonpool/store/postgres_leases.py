@@ -39,7 +39,11 @@ _log = logging.getLogger(__name__)
 
 BEATS: Final = 4
 """How often a lease is renewed in its time."""
-_WITHIN_S: Final = 10.0
+_ANSWER_S_MIN: Final = 1.0
+"""How long a renewal may take at least, however short the lease."""
+_WITHIN_S: Final = 60.0
+_LEAVE_S: Final = 5.0
+"""The end of the process waits no longer; another replica does the rest."""
 _PATIENCE_S: Final = 10.0
 _LOST_COUNT: Final = 256
 
@@ -80,6 +84,7 @@ class Lease:
 
     def __init__(self, connections: PostgresConnections, lease_s: float) -> None:
         self._connections, self._lease_s = connections, lease_s
+        self._answer_s = max(lease_s / BEATS, _ANSWER_S_MIN)  # one that hangs leaves time for another
         self.replica_id = secrets.token_hex(16)
         self.name = f"{socket.gethostname()[:200]}, process {os.getpid()}"
 
@@ -91,28 +96,37 @@ class Lease:
             raise JournalError(f"{self._connections.name} cannot be reached: {exc}") from exc
 
     async def keep(self, on_lost: Callable[[str], None]) -> None:
-        """Renew it until it is lost, and look after those that were left; `on_lost` is told why."""
+        """Renew it until it is lost, and fence those that have not; `on_lost` is told why."""
         while True:
             await asyncio.sleep(self._lease_s / BEATS)
             try:
-                if not await self._fetch(_RENEW, self.replica_id, self._lease_s):
+                if not await self._fetch(_RENEW, self.replica_id, self._lease_s, within_s=self._answer_s):
                     on_lost(
                         f"another replica has taken this one for dead, because it did not renew its lease in "
                         f"{self._connections.name} within {self._lease_s:g} s: what runs here is on record as lost"
                     )
                     return
-                for (name,) in await self._fetch(_FENCE, self.replica_id, self._lease_s):
+                for (name,) in await self._fetch(_FENCE, self.replica_id, self._lease_s, within_s=self._answer_s):
                     _log.warning("the replica %s has ended; its executions are lost", name)
-                await self._settle()
             except (DatabaseAwayError, JournalError) as exc:
                 _log.warning("the lease in %s cannot be renewed: %s", self._connections.name, exc)
+
+    async def settle(self) -> None:
+        """Record what replicas that are gone have left, now and then. Beside `keep`, which must not wait for it."""
+        while True:
+            await asyncio.sleep(self._lease_s / BEATS)
+            try:
+                await self._settle()
+            except (DatabaseAwayError, JournalError) as exc:
+                _log.warning("what replicas that are gone left in %s is not recorded: %s", self._connections.name, exc)
 
     async def leave(self) -> None:
         """Give it up. What this replica could not record the end of is recorded as lost, now or by another."""
         try:
-            await self._fetch(_LEAVE, self.replica_id)
-            await self._settle()
-        except (DatabaseAwayError, JournalError) as exc:
+            async with asyncio.timeout(_LEAVE_S):
+                await self._fetch(_LEAVE, self.replica_id)
+                await self._settle()
+        except (DatabaseAwayError, JournalError, TimeoutError) as exc:
             _log.warning("the lease in %s cannot be given up: %s", self._connections.name, exc)
 
     async def _settle(self) -> None:
@@ -134,8 +148,8 @@ class Lease:
             lost = [_lost(run_id, body, mark, time_stamp(expired_at)) for run_id, body in rows]
             await chain.append([entry_of(record) for record in lost], durable=True)
 
-    async def _fetch(self, query: str, *arguments: object) -> list[Row]:
-        return list(await self._connections.fetch(query, *arguments, within_s=_WITHIN_S))
+    async def _fetch(self, query: str, *arguments: object, within_s: float = _WITHIN_S) -> list[Row]:
+        return list(await self._connections.fetch(query, *arguments, within_s=within_s))
 
 
 def _lost(run_id: str, start: bytes, process: str, at: str) -> ExecutionLostRecord:
@@ -147,15 +161,16 @@ def _lost(run_id: str, start: bytes, process: str, at: str) -> ExecutionLostReco
 async def open_lease(address: PostgresAddress, lease_s: float, on_lost: Callable[[str], None]) -> AsyncGenerator[Lease]:
     """Have a lease until all of this process's journals are closed. The tables are there. Raises JournalError.
 
-    It has a connection of its own, so that it is renewed while the journals' are busy.
+    It has connections of its own, so that it is renewed while the journals' are busy.
     """
-    async with open_connections(address, count_max=1) as connections:
+    async with open_connections(address, count_max=2) as connections:
         lease = Lease(connections, lease_s)
         await lease.register()
-        keeping = asyncio.create_task(lease.keep(on_lost))
+        tasks = [asyncio.create_task(work) for work in (lease.keep(on_lost), lease.settle())]
         try:
             yield lease
         finally:
-            keeping.cancel()
-            await asyncio.gather(keeping, return_exceptions=True)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await lease.leave()

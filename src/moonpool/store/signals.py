@@ -4,9 +4,9 @@ A topic is a word such as `approvals/acme`. Who changes something sends its topi
 waits for a change listens first, looks, and looks again each time it is woken. A signal carries nothing else: what
 counts is what the tables say.
 
-With PostgreSQL, signals are NOTIFY on one channel, which one connection of each process listens to. INVARIANT: while
-that connection does not stand, and where there is none (SQLite), everybody who listens is woken every `POLL_S`. It is
-asked every `PING_S` whether it stands. So a change is seen within a second also by who hears no signal.
+A signal is sent by `SELECT pg_notify('moonpool', TOPIC)`; one connection of each process listens. INVARIANT: while that
+connection does not stand, everybody who listens is woken every `POLL_S`. It is asked every `PING_S` whether it stands.
+So a change is seen within a second also by who hears no signal.
 """
 
 from __future__ import annotations
@@ -29,8 +29,6 @@ PING_S: Final = 0.5
 _CONNECT_S: Final = 5.0
 _CHANNEL: Final = "moonpool"
 TOPIC_CHARS_MAX: Final = 400
-SEND: Final = f"SELECT pg_notify('{_CHANNEL}', $1)"
-"""Sends a topic when its transaction is committed. For SQLAlchemy: `func.pg_notify('moonpool', topic)`."""
 _log = logging.getLogger(__name__)
 
 
@@ -122,14 +120,11 @@ class Signals:
 
 
 @asynccontextmanager
-async def open_signals(address: PostgresAddress | None = None) -> AsyncGenerator[Signals]:
-    """Signals of all processes that use the database at `address`; without one, of this process. Raises ConfigError."""
+async def open_signals(address: PostgresAddress) -> AsyncGenerator[Signals]:
+    """Signals of all processes that use the database at `address`. Raises ConfigError."""
+    load_asyncpg()
     signals = Signals()
-    if address is not None:
-        load_asyncpg()
-    tasks = [asyncio.create_task(signals.tick())]
-    if address is not None:
-        tasks.append(asyncio.create_task(signals.hear(address)))
+    tasks = [asyncio.create_task(work) for work in (signals.tick(), signals.hear(address))]
     try:
         yield signals
     finally:

@@ -32,6 +32,7 @@ from moonpool.core.phrases import said
 from moonpool.net.bounded_bodies import BodyRefusedError, EventStream, read_body
 from moonpool.net.message_limits import RESULT_BYTES_MAX, exceeded_json
 from moonpool.net.throttle import pieces, unasked
+from moonpool.net.trust import system_trust
 from moonpool.network.public_http import PublicTransport
 from moonpool.oauth.addresses import origin
 from moonpool.oauth.challenge import bearer_challenge
@@ -248,6 +249,7 @@ def contained_client(
         credentials=credentials if config.may_log_in else None,
         stream=stream,
         headers={"user-agent": "moonpool", **config.headers},
+        verify=system_trust(),
         timeout=httpx2.Timeout(CONNECT_S, read=None),
         limits=limits,
         transport=PublicTransport(limits=limits) if config.public_only else None,

@@ -143,6 +143,8 @@ FORGED: list[tuple[str, Callable[[FakeIssuer], str]]] = [
     ("no issuer", lambda issuer: issuer.token(iss=None)),
     ("an issuer that is a list", lambda issuer: f"{part({'alg': 'ES256'})}.{part({'iss': [issuer.url]})}.AAAA"),
     ("expired", lambda issuer: issuer.token(exp=NOW - HOUR)),
+    ("ends never", lambda issuer: issuer.token(exp=10**400)),
+    ("was issued before time", lambda issuer: issuer.token(iat=-(10**400))),
     ("without an end", lambda issuer: issuer.token(exp=None)),
     ("an end that is a text", lambda issuer: issuer.token(exp="tomorrow")),
     ("an end that is true", lambda issuer: issuer.token(exp=True)),

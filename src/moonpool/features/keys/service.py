@@ -77,6 +77,12 @@ class Keys:
     async def all(self, organisation_id: str | None = None) -> Sequence[ApiKey]:
         return await self._table.all(organisation_id)
 
+    async def find(self, key_id: str) -> ApiKey:
+        found = await self._table.find(key_id)
+        if found is None:
+            raise _unknown(key_id)
+        return found
+
     async def is_empty(self) -> bool:
         """Whether there was never a key."""
         return await self._table.is_empty()

@@ -60,6 +60,10 @@ class KeyTable:
         rows = await self._database.read(query)
         return _key(rows[0]) if rows else None
 
+    async def find(self, key_id: str) -> ApiKey | None:
+        rows = await self._database.read(select(API_KEY).where(API_KEY.c.id == key_id))
+        return _key(rows[0]) if rows else None
+
     async def usable_ids(self, key_ids: Collection[str], now: float) -> set[str]:
         """Those of `key_ids` that are not revoked or expired, and whose organisation is enabled."""
         query = (

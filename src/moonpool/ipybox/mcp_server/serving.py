@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from moonpool.bootstrap import open_default_tenant
+from moonpool.bootstrap.stores import open_default_queue
 from moonpool.configuration.servers import McpConfig
-from moonpool.features.approvals.files import open_queue
 from moonpool.ipybox.kernel_code import secrets_of
 from moonpool.ipybox.mcp_server.registration import Registration, registered_before
 from moonpool.ipybox.mcp_server.tools import IpyboxTools
@@ -87,7 +87,7 @@ async def serve_profile(  # noqa: PLR0913  what the command line gives
     if secrets := secrets_of(workspace.kernel_variables):
         config = replace(config or McpConfig(source="the profile"), other_secrets=secrets)
     async with AsyncExitStack() as stack:
-        queue = await stack.enter_async_context(open_queue(data, report, settings.approval_command, environ))
+        queue = await stack.enter_async_context(open_default_queue(settings, data, report, environ))
         eliciting, denying = ElicitingApprover(queue), DenyApprover(report, why="--approve deny was given")
         of_calls: dict[str, Approver] = {"ask": eliciting, "queue": queue, "auto": AutoApprover(), "deny": denying}
         of_servers: dict[str, Approver] = {**of_calls, "auto": eliciting}

@@ -60,16 +60,9 @@ class Connection:
         self._is_idle = asyncio.Event()
         self._is_idle.set()
         self._is_closed = False
-        transport = httpx2.AsyncHTTPTransport(
-            verify=_tls(address.url),
-            trust_env=False,
-            limits=httpx2.Limits(max_connections=100, max_keepalive_connections=10, keepalive_expiry=30.0),
-            socket_options=None if address.socket else _KEEPALIVE,
-            uds=address.socket or None,
-        )
         self._client = httpx2.AsyncClient(
             base_url=f"{address.url}/v1/",
-            transport=transport,
+            transport=transport_to(address, connections_max=100),
             timeout=_ROUTINE,
             headers={"user-agent": f"moonpool/{VERSION}", "accept-encoding": "identity"},
             follow_redirects=False,
@@ -159,6 +152,17 @@ class Connection:
             self._under_way -= 1
             if not self._under_way:
                 self._is_idle.set()
+
+
+def transport_to(address: ServiceAddress, *, connections_max: int) -> httpx2.AsyncHTTPTransport:
+    """To a service, and nowhere else: variables of proxies do not count."""
+    return httpx2.AsyncHTTPTransport(
+        verify=_tls(address.url),
+        trust_env=False,
+        limits=httpx2.Limits(max_connections=connections_max, max_keepalive_connections=10, keepalive_expiry=30.0),
+        socket_options=None if address.socket else _KEEPALIVE,
+        uds=address.socket or None,
+    )
 
 
 @contextmanager

@@ -23,6 +23,7 @@ from moonpool.server.http import sessionless, sse_endpoint
 from moonpool.server.http.admission import caller_in
 from moonpool.server.http.mcp_session import SESSION_HEADER
 from moonpool.server.http.request_limits import RequestError, read_body
+from moonpool.server.http.request_log import keep_method
 from moonpool.server.http.responses import JSON, STREAM, limit_error, rpc_error, rpc_response
 from moonpool.server.http.revisions import (
     ASSUMED,
@@ -77,8 +78,10 @@ class McpEndpoints:
                 case "POST":
                     await self._post(server, scope, receive, send)
                 case "GET":
+                    caller_in(scope).require("execute")
                     await _get(server, Headers(scope=scope))(scope, receive, send)
                 case "DELETE":
+                    caller_in(scope).require("execute")
                     await _delete(server, Headers(scope=scope))(scope, receive, send)
                 case _:
                     response = rpc_error(405, "use POST, GET or DELETE", headers={"allow": "POST, GET, DELETE"})
@@ -129,9 +132,11 @@ class McpEndpoints:
             raise RequestError(415, f"the body must be {JSON}, not {kind[:80] or 'unnamed'}", {"connection": "close"})
         body = await read_body(scope["headers"], receive, bytes_max=self._body_bytes_max)
         try:
-            return parse_line(body)
+            value: Any = parse_line(body)
         except ValueError as error:
             raise RequestError(400, f"Parse error: {error}", rpc_code=PARSE_ERROR) from None
+        keep_method(scope, "batch" if isinstance(value, list) else member(value, "method"))
+        return cast("Any", value)
 
     async def _post(self, server: PrincipalServer, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)

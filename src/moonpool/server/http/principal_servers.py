@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -108,6 +109,12 @@ class PrincipalServer:
     def is_idle(self) -> bool:
         """Whether nobody uses it, and no execution goes on without a request."""
         return not (self._requests or self.sessions or self.sse_connections or self._tools.is_busy)
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether it has nothing but sessions in which nothing runs and to which nobody listens."""
+        busy = self._requests or self.sse_connections or self._tools.is_busy
+        return not busy and all(session.is_idle for session in self.sessions.values())
 
     @property
     def open_calls(self) -> int:
@@ -233,9 +240,12 @@ class PrincipalServers:
         if len(self._servers) + len(self._opening) < CALLERS_MAX:
             return
         idle = [key for key, server in self._servers.items() if server.is_idle]
+        idle = idle or [key for key, server in self._servers.items() if server.is_resting]
         if not idle:
             raise ServiceBusyError(f"{CALLERS_MAX} callers use this service now; try again later")
-        self._close_soon(min(idle, key=lambda key: self._servers[key].used_at))
+        # SECURITY: the organisation with the most callers makes room, so that none keeps the others out.
+        counts = Counter(key.organisation for key in self._servers)
+        self._close_soon(min(idle, key=lambda key: (-counts[key.organisation], self._servers[key].used_at)))
 
     def _close_soon(self, key: ServerKey) -> None:
         task = asyncio.create_task(self._servers.pop(key).close())

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 JSON: Final = "application/json"
 STREAM: Final = "text/event-stream"
-LIMITED: Final = -32029
-"""The code of an answer with status 429, of those that JSON-RPC leaves to servers."""
+LIMITED: Final = 429
+"""The code of an answer with that status. Codes of ours are none that JSON-RPC keeps for itself (A-018)."""
 _STREAM_HEADERS: Final = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
 
 

@@ -273,6 +273,8 @@ def instructions_added(profile: Instructed) -> ServerMiddleware[Any]:
             told = cast("JsonObject", result["serverInfo"])
             later = {name for name, since in _SERVER_INFO_SINCE.items() if result["protocolVersion"] < since}
             result["serverInfo"] = {name: value for name, value in told.items() if name not in later}
+            if result["protocolVersion"] < _ANNOTATED_FROM:
+                cast("JsonObject", result["capabilities"]).pop("completions", None)  # answered all the same
         if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
             try:
                 async with asyncio.timeout(LISTING_WAIT_S):

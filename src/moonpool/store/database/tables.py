@@ -177,3 +177,25 @@ QUOTA_USE: Final = Table(
     Column("period_start", Double, nullable=False),
     Column("used", BigInteger, nullable=False),
 )
+
+BUDGET_USE: Final = Table(
+    "budget_use",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("principal", String(200), primary_key=True),
+    Column("calls", BigInteger, nullable=False),
+    Column("argument_bytes", BigInteger, nullable=False),
+    Column("result_bytes", BigInteger, nullable=False),
+    Column("cost", Double, nullable=False),
+    Column("wall_s", Double, nullable=False),
+)
+
+BUDGET_COUNT: Final = Table(
+    "budget_count",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("principal", String(200), primary_key=True),
+    Column("kind", String(8), primary_key=True),  # tool, second
+    Column("name", String(64), primary_key=True),
+    Column("calls", BigInteger, nullable=False),
+)

@@ -45,10 +45,13 @@ def sessions_application(registry: SessionRegistry, caller_of: CallerOf, affairs
         Route(one.path, _endpoint(one, caller_of), methods=[one.method], name=one.name)
         for one in _offered(registry, affairs)
     ]
-    return Starlette(
+    application = Starlette(
         routes=[*routes, openapi_route(registry, affairs, "/openapi.json")],
         exception_handlers={HTTPException: _refused},
     )
+    # SECURITY: behind TLS it would send clients to http://, and with them their credentials.
+    application.router.redirect_slashes = False
+    return application
 
 
 def openapi_route(registry: SessionRegistry, affairs: Affairs | None = None, path: str = "/v1/openapi.json") -> Route:

@@ -25,7 +25,10 @@ class UnknownSessionError(MoonpoolError):
     fault = Fault.CALLER
 
     def __init__(self, what: str = "session") -> None:
-        super().__init__(f"there is no such {what} here: it has ended, has expired, or was never there; open another")
+        super().__init__(
+            f"there is no such {what} here: it has ended, has expired, was never there, or another replica of the "
+            "service has it, if requests of one session do not reach one replica; open another"
+        )
 
 
 class SelfApprovalError(ApprovalAnswerError):

@@ -7,15 +7,16 @@ SECURITY: what is in a file is the code's. It is never sent as something that a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from moonpool.core.errors import InputError
-from moonpool.engine.files.errors import FileTransferError
+from moonpool.engine.files.errors import FileTransferError, TransferTimeoutError
 from moonpool.server.http.sessions import messages, operations
-from moonpool.server.http.sessions.bodies import error_answer, json_answer, query_of
+from moonpool.server.http.sessions.bodies import BODY_S, error_answer, json_answer, query_of
 from moonpool.server.http.sessions.operations import Operation
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from moonpool.server.http.sessions.registry import SessionRegistry
     from moonpool.server.http.sessions.served_session import ServedSession
 
+RATE_MIN: Final = 1024
+"""Bytes a second of a file that is written, beyond `BODY_S` in which it need not come."""
 _FILE_HEADERS = [
     (b"content-type", b"application/octet-stream"),
     (b"content-disposition", b"attachment"),
@@ -144,15 +147,28 @@ def _written(receipt: FileReceipt) -> messages.FileWritten:
 
 
 async def _pieces(request: Request) -> AsyncIterator[bytes]:
+    """SECURITY: while they come the session and its sandbox serve nothing else, so they must not come for ever."""
     if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise InputError("the body must not be compressed: it is the file")
+    loop, stream = asyncio.get_running_loop(), request.stream()
+    left_s = BODY_S
     try:
-        async for piece in request.stream():
+        while True:
+            since = loop.time()
+            async with asyncio.timeout(left_s):
+                piece = await anext(stream, None)
+            if piece is None:
+                return
+            left_s += len(piece) / RATE_MIN - (loop.time() - since)
             if piece:
                 yield piece
     except ClientDisconnect:
         raise FileTransferError(
             "the client went away before all of the file was here; nothing of it was kept"
+        ) from None
+    except TimeoutError:
+        raise TransferTimeoutError(
+            f"the file came slower than {RATE_MIN:,} bytes a second; nothing of it was kept"
         ) from None
 
 

@@ -13,13 +13,10 @@ from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
 from moonpool.core.errors import InputError
-from moonpool.features.approvals.model import PROGRAMS, Answerer, ApprovalAnswerError
-from moonpool.features.approvals.service import grant_terms
 from moonpool.features.caller_limits.model import NO_LIMITS
 from moonpool.features.caller_limits.service import CallerLimiter
 from moonpool.features.caller_limits.table import QuotasInMemory
 from moonpool.server.http.sessions.errors import (
-    SelfApprovalError,
     ServiceClosingError,
     TooManySessionsError,
     UnknownSessionError,
@@ -31,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from moonpool.features.approvals.events import ApprovalQuestion
+    from moonpool.features.approvals.service import Approvals
     from moonpool.server.http.callers import HttpCaller
     from moonpool.server.http.sessions import messages
     from moonpool.server.http.sessions.tenants import SessionTenants
@@ -38,7 +36,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _Owner = tuple[str, str]
 _BOUNDS: Final = SessionBounds()
-_NAME_CHARS_MAX: Final = 180  # a prefix of the records comes before it
 
 
 @asynccontextmanager
@@ -240,56 +237,19 @@ class SessionRegistry:
 
     # --- approvals
 
-    def open_approvals(self, caller: HttpCaller) -> list[tuple[ServedSession, ApprovalQuestion]]:
-        """Calls of this organisation's sessions that wait for an answer."""
-        found: list[tuple[ServedSession, ApprovalQuestion]] = []
-        for (organisation, _), own in self._sessions.items():
-            if organisation != caller.organisation:
-                continue
-            for session in own.values():
-                if session.origin.is_terminal and not caller.is_terminal:
-                    continue  # SECURITY: they are asked at that terminal, and nowhere else
-                runs = session.run_ids
-                asked = session.origin.tenant.events.open
-                found += [(session, one) for one in asked if one.request.run_id in runs]
-        return found
+    async def approvals(self, caller: HttpCaller) -> Approvals:
+        """Those of the caller's organisation. Raises what opening its tenant does."""
+        return (await self._tenants.tenant(caller.organisation)).approvals
 
-    async def answer(self, caller: HttpCaller, request_id: str, given: messages.AnswerApproval) -> None:
-        """Answer a call that waits.
-
-        SECURITY: a yes comes from another principal than whose code asks, with the scope `approve`, or from the
-        terminal whose session asks (`server.http.terminal`); who runs code may refuse its calls. To everybody else the
-        question does not exist. A person is who logged in as one.
-
-        Raises UnknownSessionError, SelfApprovalError, ApprovalAnswerError, InputError, JournalError.
-        """
-        may_approve = "approve" in caller.scopes
-        question = next(
-            (one for _, one in self.open_approvals(caller) if one.request.request_id == request_id),
-            None,
-        )
-        is_own = question is not None and question.request.principal == caller.principal
-        if question is None or not (may_approve or is_own):
-            raise ApprovalAnswerError(f"request {request_id[:80]!r} cannot be answered: it is unknown, or over")
-        by = answerer_of(caller, given.by)
-        if not given.approve:
-            await question.deny(given.note, by=by)
-            return
-        if is_own and not caller.is_terminal:
-            raise SelfApprovalError
-        terms = None
-        if given.keep_for is not None:
-            terms = grant_terms(given.keep_for, list(given.where), any_arguments=given.any_arguments)
-        await question.approve(by=by, note=given.note, terms=terms)
-
-
-def answerer_of(caller: HttpCaller, named: str) -> Answerer:
-    """Who answered, for the records. SECURITY: the credential says who that is; what a client says stands behind it.
-
-    At a terminal there is no credential: its command says whether its person or a program answered.
-    """
-    if caller.is_terminal and named:
-        return Answerer(name=named, person=not named.startswith(PROGRAMS))
-    shown = "".join(char if char.isprintable() else "?" for char in named)
-    name = f"{caller.principal} ({shown})" if shown else caller.principal
-    return Answerer(name=name[:_NAME_CHARS_MAX], person=caller.is_person)
+    def asked_at_terminal(self, caller: HttpCaller) -> list[ApprovalQuestion]:
+        """Calls of a terminal's sessions that wait. SECURITY: they are asked at that terminal, and nowhere else."""
+        if not caller.is_terminal:
+            return []
+        own = self._sessions.get((caller.organisation, caller.principal), {}).values()
+        return [
+            question
+            for session in own
+            if session.origin.is_terminal
+            for question in session.origin.tenant.events.open
+            if question.request.run_id in session.run_ids
+        ]

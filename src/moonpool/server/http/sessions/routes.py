@@ -9,11 +9,11 @@ from starlette.responses import Response, StreamingResponse
 from moonpool.catalog.render import one_line
 from moonpool.core.errors import InputError
 from moonpool.server.http.sessions import messages, operations, told
+from moonpool.server.http.sessions.approvals import answer_question, answer_request, answerer_of, open_requests
 from moonpool.server.http.sessions.bodies import body_of, json_answer, query_of, while_client_waits
 from moonpool.server.http.sessions.errors import TooManySessionsError
 from moonpool.server.http.sessions.lines import NDJSON
 from moonpool.server.http.sessions.operations import Operation
-from moonpool.server.http.sessions.registry import answerer_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -250,17 +250,22 @@ class SessionRoutes:
         del request
         found = tuple(
             messages.OpenApproval(
-                principal=question.request.principal,
-                session_id=session.session_id,
-                request=told.approval_body(question.request),
+                principal=queued.request.principal,
+                session_id=queued.request.session_id,
+                request=told.approval_body(queued.request),
             )
-            for session, question in self._registry.open_approvals(caller)
+            for queued in await open_requests(await self._registry.approvals(caller))
         )
         return json_answer(messages.ApprovalList(approvals=found))
 
     async def approve(self, request: Request, caller: HttpCaller) -> Response:
         given = await body_of(request, messages.AnswerApproval)
-        await self._registry.answer(caller, request.path_params["request_id"], given)
+        request_id = request.path_params["request_id"]
+        for question in self._registry.asked_at_terminal(caller):
+            if question.request.request_id == request_id:
+                await answer_question(question, caller, given)
+                return Response(status_code=204)
+        await answer_request(await self._registry.approvals(caller), caller, request_id, given)
         return Response(status_code=204)
 
     # --- orders

@@ -91,10 +91,12 @@ class RunningCode:
         request: CodeRequest,
         approver: EventApprover,
         asks: Collection[QuestionKind],
+        *,
+        here: bool,
     ) -> None:
-        """Begin it."""
+        """Begin it; `here`: only who reads its lines answers its calls."""
         self._tell(lines.Accepted(seq=self._next(), execution_id=self.execution_id))
-        self._pump = asyncio.ensure_future(self._run(execute, request, approver, asks))
+        self._pump = asyncio.ensure_future(self._run(execute, request, approver, asks, here))
 
     def when_over(self, call: Callable[[], None]) -> None:
         """Call it when nothing of this runs any more."""
@@ -145,10 +147,11 @@ class RunningCode:
         request: CodeRequest,
         approver: EventApprover,
         asks: Collection[QuestionKind],
+        here: bool,
     ) -> None:
         failure: Exception = ExecutionUnwantedError()  # where it waits for its turn, and nobody wants it any more
         try:
-            async with run_events(execute, request, approver, asks=asks) as self._events:
+            async with run_events(execute, request, approver, asks=asks, here=here) as self._events:
                 while events := await self._events.several(_EVENTS_MAX):
                     for event in events:
                         self._take(event)

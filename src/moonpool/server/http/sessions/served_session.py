@@ -76,7 +76,7 @@ class ServedSession:
     """One session. Its methods raise what the engine's do."""
 
     def __init__(self, origin: SessionOrigin, session: Session, *, now: float) -> None:
-        self.session_id = told.new_id()
+        self.session_id = session.session_id
         self.origin, self._session = origin, session
         self.begun_at = self.used_at = now
         self.expires_at = now + origin.lifetime_s
@@ -192,7 +192,7 @@ class ServedSession:
         )
         self._forget_oldest()
         self._executions[execution.execution_id] = execution
-        execution.begin(self._execute, request, self.origin.tenant.events, asked.questions)
+        execution.begin(self._execute, request, self.origin.tenant.events, asked.questions, here=at_terminal)
         if at_terminal:
             execution.beside(self.origin.tenant.tell_missing_tools(execution.remark))
         return execution, True
@@ -308,7 +308,7 @@ class ServedSession:
     async def _reset(self) -> None:
         before = self._session
         rules = before.network.rules if self.origin.wanted.network is not None else None
-        self._session = open_kernel(self.origin, rules).with_packages_of(before)
+        self._session = open_kernel(self.origin, rules, self.session_id).with_packages_of(before)
         before.interrupt(at_once=True)
         await finish(before.close())
 
@@ -341,10 +341,14 @@ class ServedSession:
             network.deny(asked.deny)
 
 
-def open_kernel(origin: SessionOrigin, rules: NetworkRules | None) -> Session:
-    """A session of the engine. Raises InputError, NetworkRuleError."""
+def open_kernel(origin: SessionOrigin, rules: NetworkRules | None, session_id: str | None = None) -> Session:
+    """A session of the engine, with an id of its own or this one. Raises InputError, NetworkRuleError."""
     return origin.runtime.session(
-        origin.grant, checkpoints=origin.wanted.checkpoints, network=rules, folders=origin.folders
+        origin.grant,
+        checkpoints=origin.wanted.checkpoints,
+        network=rules,
+        session_id=session_id,
+        folders=origin.folders,
     )
 
 

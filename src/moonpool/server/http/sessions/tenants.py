@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from moonpool.engine.current_catalog import CurrentCatalog
     from moonpool.engine.runtime import Runtime
     from moonpool.features.approvals.events import EventApprover
+    from moonpool.features.approvals.service import Approvals
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.sandboxes.host_folders import HostFolders
     from moonpool.server.http.callers import HttpCaller
@@ -23,6 +24,11 @@ class SessionTenant(Protocol):
     @property
     def events(self) -> EventApprover:
         """Who is asked about calls of sessions; the tenant was opened with it."""
+        ...
+
+    @property
+    def approvals(self) -> Approvals:
+        """The questions of the organisation, whichever replica asks them."""
         ...
 
     @property
