@@ -75,7 +75,7 @@ async def test_a_backup_under_load_is_restored_with_whole_chains_and_keys_that_w
     settings = Settings.load({}, data_dir=data)
     made: dict[str, str] = {}
     with anyio.fail_after(120):
-        async with open_service_data(settings, data) as opened, anyio.create_task_group() as tasks:
+        async with open_service_data(settings, data, {}) as opened, anyio.create_task_group() as tasks:
             administration = Administration(opened=opened, settings=settings, data=data, by="test")
             first = await administration.create_key(KeySpec(organisation_id="acme"))
 
@@ -98,7 +98,7 @@ async def test_a_backup_under_load_is_restored_with_whole_chains_and_keys_that_w
     assert (verified.exit_code, b"chain whole" in verified.stdout) == (0, True)
     shown = moonpool(tmp_path, "audit", "show", "--org", "acme", "--data-dir", restored, "--json", "--tail", "10000")
     recorded = {json.loads(line)["subject"] for line in shown.stdout.splitlines()}
-    async with open_service_data(Settings.load({}, data_dir=restored), restored) as opened:
+    async with open_service_data(Settings.load({}, data_dir=restored), restored, {}) as opened:
         assert await opened.keys.verify(first.text) is not None
         kept = [key.key_id for key in await opened.keys.all("acme") if key.key_id in made]
         assert len(set(kept) - recorded) <= 1  # the one that was just being made
