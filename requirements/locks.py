@@ -70,6 +70,7 @@ LOCKS = (
         constraint="requirements/dev.txt",
     ),
     Lock(output="requirements/mcp1.txt", source="requirements/mcp1.in"),
+    Lock(output="requirements/schemathesis.txt", source="requirements/schemathesis.in"),
     Lock(output="requirements/servers.txt", source="requirements/servers.in"),
     Lock(output="requirements/bench-codemode.txt", source="requirements/bench-codemode.in"),
     Lock(output="requirements/bench-ipybox.txt", source="requirements/bench-ipybox.in"),

@@ -18,7 +18,7 @@ from moonpool.configuration.servers import parse_config
 from moonpool.engine.code_request import CodeRequest
 from moonpool.pipeline.approval import AutoApprover
 from moonpool.settings import Settings
-from run_folder import environments, run_folder
+from run_folder import fresh_data, run_folder
 from shared_backend import shared_backend
 
 if TYPE_CHECKING:
@@ -28,13 +28,6 @@ if TYPE_CHECKING:
     from moonpool.pipeline.approval import Approver
 
 SERVERS = Path(__file__).parent / "fixtures" / "servers"
-
-
-def fresh_data(folder: Path) -> Path:
-    """Make `folder` a data folder with the environments of this run, and nothing else in it."""
-    folder.mkdir(exist_ok=True)
-    (folder / "environments").symlink_to(environments())
-    return folder
 
 
 import_host()  # else the first test that needs a module pays for it, or waits for another's import

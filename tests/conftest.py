@@ -15,8 +15,9 @@ import pytest
 from hypothesis import settings
 
 import profiles
+from bytecode import compile_ahead
 from failures import Failures
-from run_folder import run_folder
+from run_folder import fresh_data, run_folder
 from worker import one_loop, tasks_left
 
 if TYPE_CHECKING:
@@ -41,12 +42,22 @@ def pytest_configure(config: pytest.Config) -> None:
         return
     if config.option.hypothesis_seed is None:
         config.option.hypothesis_seed = random.SystemRandom().randrange(1 << 32)
-    os.environ["MOONPOOL_DATA_DIR"] = str(run_folder() / "unnamed")  # what a test leaves out is not this account's own
+    unnamed = run_folder() / "unnamed"  # what a test leaves out is not this account's own
+    if not unnamed.exists():  # of a run that a test started it does
+        fresh_data(unnamed)
+    os.environ["MOONPOOL_DATA_DIR"] = str(unnamed)
     config.stash[_FAILURES] = Failures(int(config.option.hypothesis_seed), _tests_folders(config))
 
 
 def _tests_folders(config: pytest.Config) -> str:
     return str(config.option.basetemp or f"{os.environ.get('TMPDIR', '/tmp')}/pytest-of-*/")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Before the workers are started."""
+    if session.config.option.numprocesses:
+        compile_ahead(session.config)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -31,6 +31,13 @@ def environments() -> Path:
     return folder
 
 
+def fresh_data(folder: Path) -> Path:
+    """Make `folder` a data folder with the environments of this run, and nothing else in it."""
+    folder.mkdir(exist_ok=True)
+    (folder / "environments").symlink_to(environments())
+    return folder
+
+
 def _create() -> Path:
     for left in _PARENT.glob(f"{_PREFIX}[0-9]*"):
         if not Path(f"/proc/{left.name.removeprefix(_PREFIX)}").exists():

@@ -1,7 +1,7 @@
 """All settings, read once and frozen. Unknown names are refused; defaults are safe.
 
-Values come from the environment (`MOONPOOL_...`) and from the command line, which wins. `docs/reference/settings.md`
-lists them; a test compares.
+Values come from a TOML file (`MOONPOOL_SETTINGS_FILE`), from the environment (`MOONPOOL_...`), which wins over it, and
+from the command line, which wins over both. `docs/reference/settings.md` lists them; a test compares.
 """
 
 from __future__ import annotations
@@ -9,20 +9,24 @@ from __future__ import annotations
 import difflib
 import os
 import shlex
+import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self, TypeAlias
 
 import msgspec
 from msgspec import Meta
 
 from moonpool.core.conversion import problem_of
-from moonpool.core.errors import ConfigError
+from moonpool.core.errors import ConfigError, InputError
+from moonpool.features.caller_limits.model import CallerLimits
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from moonpool.network.rules import NetworkRules
 
+FILE_VARIABLE: Final = "MOONPOOL_SETTINGS_FILE"
+_FILE_BYTES_MAX: Final = 256 * 1024
 _PREFIX = "MOONPOOL_"
 _Count: TypeAlias = Annotated[int, Meta(gt=0)]
 _CountOr0: TypeAlias = Annotated[int, Meta(ge=0)]
@@ -179,8 +183,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     database_connections_max: _Count = 10
     """Connections of one process to a PostgreSQL server."""
 
+    replica_lease_s: _Amount = 15.0
+    """How long a replica of the service on PostgreSQL may be silent before others take it for dead."""
+
     key_region: str = "local"
     """The second part of each new key: `sk-local-...`."""
+
+    caller_rate_limit: str = "60000/min"
+    """Requests to `moonpool serve` of each key, user or client that has no limit of its own: `60/min`, or `none`."""
+
+    caller_concurrency_max: _CountOr0 = 0
+    """Executions of it at the same time. 0: no limit."""
+
+    caller_quota: str = "none"
+    """Executions of it in a whole hour or day of UTC: `1000/day`, or `none`."""
+
+    organisation_rate_limit: str = "none"
+    """The same of all callers of an organisation together."""
+
+    organisation_concurrency_max: _CountOr0 = 0
+    organisation_quota: str = "none"
 
     trusted_proxies: str = ""
     """Addresses and networks of proxies whose `X-Forwarded-For` is believed, separated by commas. Empty: none."""
@@ -195,6 +217,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     oauth_issuers: Path | None = None
     """The file of OAuth issuers whose access tokens `moonpool serve` takes. None: it takes none."""
+
+    service_url: str = ""
+    """Where `moonpool mcp` forwards to: a service's address, or `local`, that of this data folder. Empty: nowhere."""
+
+    service_key: str = ""
+    """The key for a service at an address."""
 
     request_bytes_max: _Count = 4 * 1024**2
     """The body of one request to `moonpool serve`."""
@@ -255,9 +283,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @classmethod
     def load(cls, environ: Mapping[str, str], **overrides: Any) -> Self:
-        """Read `MOONPOOL_*` from `environ`; `overrides` that are not None win. Raises ConfigError."""
+        """Read `MOONPOOL_*` from `environ`, and the file that it names; `overrides` that are not None win.
+
+        Raises ConfigError.
+        """
         defaults = dict(zip(cls.__struct_fields__, cls.__struct_defaults__, strict=True))
-        values: dict[str, Any] = {}
+        file = environ.get(FILE_VARIABLE)
+        values = _from_file(Path(file), cls, defaults) if file else {}
         for variable, text in environ.items():
             if not variable.startswith(_PREFIX) or variable in _NOT_SETTINGS:
                 continue
@@ -302,7 +334,30 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
         if self.timeout_s > self.timeout_s_max:
             raise ConfigError(f"timeout_s is {self.timeout_s:g}, but timeout_s_max allows {self.timeout_s_max:g}")
 
+    @property
+    def caller_limits(self) -> CallerLimits:
+        """Of a caller that has none of its own. Raises InputError."""
+        return CallerLimits.parse(
+            rate=self.caller_rate_limit, concurrency=self.caller_concurrency_max, quota=self.caller_quota
+        )
+
+    @property
+    def organisation_limits(self) -> CallerLimits:
+        """Of an organisation that has none of its own. Raises InputError."""
+        return CallerLimits.parse(
+            rate=self.organisation_rate_limit,
+            concurrency=self.organisation_concurrency_max,
+            quota=self.organisation_quota,
+        )
+
     def _check_service(self) -> None:
+        if self.service_url not in {"", "local"} and not self.service_url.startswith(("http://", "https://")):
+            raise ConfigError("service_url must be `local`, or begin with https:// (http:// for this machine)")
+        for limits in ("caller", "organisation"):
+            try:
+                getattr(self, f"{limits}_limits")
+            except InputError as error:
+                raise ConfigError(f"{limits} limits: {error}") from None
         if not (len(self.key_region) <= 16 and self.key_region.isascii() and self.key_region.isalnum()):
             raise ConfigError("key_region must be 1 to 16 of a-z and 0-9, because it is a part of each key")
         if self.key_region != self.key_region.lower():
@@ -348,12 +403,48 @@ _PERSONAL_KINDS = ("email", "phone", "card", "iban")
 _NOT_SETTINGS = frozenset(
     {
         "MOONPOOL_DEBUG", "MOONPOOL_REQUIRE_BACKENDS", "MOONPOOL_REQUIRE_LIMITS", "MOONPOOL_REQUIRE_POSTGRES",
-        "MOONPOOL_SECRETS_KEY",
+        "MOONPOOL_SECRETS_KEY", FILE_VARIABLE,
     }
 )  # fmt: skip
 """`MOONPOOL_DEBUG=1` shows our tracebacks (it changes nothing else); `MOONPOOL_SECRETS_KEY` is read by
 `store.secret_key` alone; the others are of the test suite.
 """
+
+
+def _from_file(path: Path, model: type[Settings], defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file says, of the right types. Paths in it are relative to its folder. Raises ConfigError.
+
+    SECURITY: it names programs that are started, so nobody else may be able to write it.
+    """
+    import tomllib  # noqa: PLC0415  most processes have no file
+
+    try:
+        state = path.stat()
+        if not stat.S_ISREG(state.st_mode) or state.st_uid not in {0, os.geteuid()} or state.st_mode & 0o022:
+            raise ConfigError(
+                f"the settings {path} must be a file of this user or root that nobody else can write; chmod go-w"
+            )
+        if state.st_size > _FILE_BYTES_MAX:
+            raise ConfigError(f"the settings {path} have more than {_FILE_BYTES_MAX:,} bytes")
+        values = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise ConfigError(f"the settings {path} cannot be read: {error.strerror or error}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ConfigError(f"the settings {path} are no TOML: {str(error)[:200]}") from None
+    for name, value in values.items():
+        if name not in defaults:
+            near = difflib.get_close_matches(name, defaults, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ConfigError(f"{path}: {name[:80]!r} is not a setting of Moonpool{hint}")
+        if defaults[name] is None and isinstance(value, str):
+            values[name] = path.absolute().parent / os.path.expanduser(value)  # noqa: PTH111
+    try:
+        msgspec.convert(values, model)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{path}: {problem_of(error, values, model)}") from None
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    return values
 
 
 def _from_text(variable: str, text: str, default: Any) -> Any:

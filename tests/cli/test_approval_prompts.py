@@ -15,7 +15,7 @@ import uuid
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, cast
 
 import pytest
 
@@ -26,7 +26,7 @@ from moonpool.cli.log_lines import log_among
 from moonpool.cli.main import app
 from moonpool.cli.program_output import ProgramOutput
 from moonpool.core.calls import ApprovalState
-from moonpool.features.approvals.files import GrantFiles
+from moonpool.features.approvals.files import KeptGrants
 from moonpool.features.approvals.model import ApprovalRequest
 from moonpool.sandboxes.base import Stream
 from moonpool.terminal.approver import TerminalApprover, framed, question
@@ -39,6 +39,10 @@ if TYPE_CHECKING:
 PROMPT = "Allow this call? y = once, n = no, n WHY = no and tell the code why"
 FURTHER = ",\nr = all calls of this tool in this run, s = always with these arguments, a = always (90 days): "
 CALL = "import servers.srv as s\nresult = (await s.echo(a='b'))"
+
+
+def _no_grants() -> NoReturn:
+    raise AssertionError("no grant is given here")
 
 
 @pytest.fixture
@@ -335,7 +339,7 @@ class Typist:
 )
 def test_what_an_answer_for_this_run_covers(answered: dict[str, Any], later: dict[str, Any], asked_again: bool) -> None:
     typist = Typist("r", "y", "n")
-    approver = TerminalApprover(cast("Any", typist), name="terminal:alice", grants=GrantFiles(Path("/nowhere")))
+    approver = TerminalApprover(cast("Any", typist), name="terminal:alice", grants=KeptGrants(_no_grants))
 
     async def both() -> str:
         assert (await approver.ask(replace(REQUEST, **answered))).state is ApprovalState.APPROVED
@@ -347,7 +351,7 @@ def test_what_an_answer_for_this_run_covers(answered: dict[str, Any], later: dic
 
 @pytest.mark.anyio
 async def test_an_answer_that_is_kept_too_late_does_not_stand() -> None:
-    class SlowBook(GrantFiles):
+    class SlowBook(KeptGrants):
         began, go_on = threading.Event(), threading.Event()
         grants: ClassVar[list[str]] = []
 
@@ -360,7 +364,7 @@ async def test_an_answer_that_is_kept_too_late_does_not_stand() -> None:
         def remove(self, given: Any, _: object) -> None:
             self.grants.remove(given)
 
-    grants = SlowBook(Path("/nowhere"))
+    grants = SlowBook(_no_grants)
     approver = TerminalApprover(cast("Any", Typist("a")), name="terminal:alice", grants=grants)
     asking = asyncio.create_task(approver.ask(REQUEST))
     assert await asyncio.to_thread(grants.began.wait, 20)

@@ -41,7 +41,7 @@ NOT_OF_A_RUN = (
     "moonpool.features.preview.service",
     "moonpool.features.receipts.service",
     "moonpool.replay.service",
-    "moonpool.server.named_sessions.client",
+    "moonpool.cli.session_run",
     "moonpool.features.usage.statistics",
     "moonpool.store.secrets",
     "moonpool.features.receipts.signing_keys",

@@ -41,6 +41,7 @@ def test_a_key_is_made_with_its_organisation_and_printed_once(tmp_path: Path) ->
         "name": "",
         "scopes": ["execute", "files"],
         "profile": "code",
+        "limits": {},
         "state": "valid",
         "created_at": json.loads(listed.stdout)["created_at"],
         "expires_at": None,
@@ -129,3 +130,58 @@ def test_tables_are_made_once(tmp_path: Path) -> None:
     first, second = (moonpool(tmp_path, "db", "upgrade", "--data-dir", tmp_path / "data").stderr for _ in range(2))
     assert "was brought from version none to" in first
     assert "is up to date" in second
+
+
+@pytest.mark.req("C-026")
+def test_limits_are_made_with_a_key_and_an_organisation_and_changed(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    made = created(tmp_path, data, "--rate-limit", "60/min", "--concurrency", "2", "--quota", "1000/day")
+    moonpool(tmp_path, "orgs", "limit", "acme", "--quota", "5000/day", "--data-dir", data)
+
+    def limits_of(kind: str) -> object:
+        return json.loads(moonpool(tmp_path, kind, "list", "--data-dir", data, "--json").stdout)["limits"]
+
+    assert limits_of("keys") == {"rate_limit": "60/min", "concurrency": 2, "quota": "1000/day"}
+    assert limits_of("orgs") == {"quota": "5000/day"}
+    changed = moonpool(tmp_path, "keys", "limit", made["id"], "--rate-limit", "none", "--data-dir", data)
+    assert f"limits of {made['id']}: rate limit none" in changed.stderr
+    assert limits_of("keys") == {"rate_limit": "none"}
+    wrong = moonpool(tmp_path, "keys", "limit", made["id"], "--quota", "5", "--data-dir", data)
+    assert (wrong.exit_code, "the quota must be none, or a number" in wrong.stderr) == (2, True)
+
+
+@pytest.mark.req("H-058", "F-011")
+def test_changes_of_keys_and_organisations_are_on_their_organisations_record(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    made = created(tmp_path, data, "--scope", "approve", "--quota", "5/day")
+    moonpool(tmp_path, "keys", "revoke", made["id"], "--data-dir", data)
+    moonpool(tmp_path, "keys", "revoke", made["id"], "--data-dir", data)  # changes nothing
+    moonpool(tmp_path, "orgs", "disable", "acme", "--data-dir", data)
+
+    shown = moonpool(tmp_path, "audit", "show", "--org", "acme", "--data-dir", data, "--json").stdout
+    records = [json.loads(line) for line in shown.splitlines()]
+    assert [(one["action"], one["subject"]) for one in records] == [
+        ("organisation_created", "acme"),
+        ("key_created", made["id"]),
+        ("key_revoked", made["id"]),
+        ("organisation_disabled", "acme"),
+    ]
+    assert {one["principal"].partition(":")[0] for one in records} == {"command"}
+    assert {"scopes approve", "quota 5/day"} <= set(records[1]["details"])
+    assert made["key"].encode() not in shown
+    assert "key created" in moonpool(tmp_path, "audit", "show", "--org", "acme", "--data-dir", data).stdout.decode()
+
+
+def test_a_key_that_cannot_be_put_on_record_is_none(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    created(tmp_path, data)
+    journal = next((data / "tenants" / "acme").rglob("audit.sqlite3"))
+    for file in journal.parent.glob("audit.sqlite3-*"):
+        file.unlink()
+    journal.write_bytes(b"no journal " * 1000)
+    refused = moonpool(tmp_path, "keys", "create", "--org", "acme", "--data-dir", data)
+    assert (refused.exit_code != 0, refused.stdout) == (True, b"")
+    states = [json.loads(line)["state"] for line in moonpool(
+        tmp_path, "keys", "list", "--data-dir", data, "--json"
+    ).stdout.splitlines()]  # fmt: skip
+    assert states == ["valid", "revoked"]

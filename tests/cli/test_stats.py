@@ -16,7 +16,7 @@ from moonpool.core.json import JsonObject
 from moonpool.features.usage.measures import SPANS, measure
 from moonpool.features.usage.model import TokenFigures, ToolTokens
 from moonpool.features.usage.statistics import FollowedJournal
-from moonpool.server.http.exposition import Exposed, PoolGauges, prometheus_text
+from moonpool.server.http.exposition import Exposed, LimitFigures, PoolGauges, prometheus_text
 from moonpool.server.mcp.context_usage import own_tools_text
 from moonpool.server.mcp.definitions import TOOLS
 from moonpool.store.journal_entries import Entry
@@ -81,7 +81,14 @@ def test_the_exposition_has_one_type_per_metric_and_no_foreign_label() -> None:
 def test_every_metric_is_on_the_reference_page() -> None:
     tools = ToolTokens(tools=1)
     pool = PoolGauges(alive=1, ready=1, opening=0, waiting=0, refused=0)
-    exposed = Exposed(version="1", recorded=measure([]), configuration=tools, open=[TokenFigures()], pool=pool)
+    exposed = Exposed(
+        version="1",
+        recorded=measure([]),
+        configuration=tools,
+        open=[TokenFigures()],
+        pool=pool,
+        limits=LimitFigures(open=0, refused={}),
+    )
     real = {
         (name, ", ".join(sorted(key for key, _ in labels if key != "quantile")))
         for name, labels in parse(prometheus_text(exposed))

@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,11 @@ import pytest
 from apps import fixture_server
 from commands.process import SCRIPT
 from docs.pages import read, section, snippets
+from installs import ROOT
+from moonpool.configuration.servers import parse_config
 from moonpool.server.mcp.tool_set import offer_of
 from server.raw_client import RawClient, environment
+from server.services import caller, handshake, serving
 from tables import every_row
 
 CONNECT, TROUBLE = "docs/how-to/connect-a-client.md", "docs/how-to/troubleshooting.md"
@@ -61,6 +65,33 @@ def test_the_line_for_claude_code_names_a_command_that_works(config: Path) -> No
 
     assert shlex.split(add) == ["claude", "mcp", "add", "moonpool"]
     assert tools_of(shlex.split(command), config) == offer_of("tools", "base").names
+
+
+@pytest.mark.anyio
+@pytest.mark.req("G-002")
+async def test_the_entry_of_the_page_reaches_a_service() -> None:
+    (snippet,) = [one for one in snippets("remote-config") if one.page == CONNECT]
+    entry = json.loads(snippet.text)["mcpServers"]["moonpool"]
+    (server,) = parse_config(snippet.text.encode(), source=CONNECT, environ={"MOONPOOL_KEY": "sk"}).servers
+    key = entry["headers"]["Authorization"].removeprefix("Bearer ")
+
+    async with serving({key: caller("a")}) as service:
+        path = entry["url"].removeprefix("https://moonpool.example.com")
+        told = await service.post(handshake(), path=path, **entry["headers"])
+        without = await service.post(handshake(), path=path)
+
+    assert (server.server_id, entry["type"]) == ("moonpool", "http")  # the form that our own configuration has
+    assert (told.status_code, without.status_code) == (200, 401)
+
+
+@pytest.mark.slow
+@pytest.mark.req("G-014")
+def test_the_line_for_changing_moonpool_starts_it_from_its_sources() -> None:
+    (line,) = [line for line in read(CONNECT).splitlines() if "uv --directory" in line]
+    command = shlex.split(line.replace("/path/to/moonpool", str(ROOT)))
+    uv = command.index("uv")
+    with RawClient(command=[str(Path(sys.executable).with_name("uv")), *command[uv + 1 :]], cwd="/") as client:
+        assert client.call("ping")["result"] == {}
 
 
 @pytest.mark.req("G-003", "G-005", "G-011")

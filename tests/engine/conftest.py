@@ -22,6 +22,7 @@ _BRIEF = {
         "_place",
         "_read",
     },  # once, at start
+    "moonpool/net/trust.py": {"system_trust"},
     "moonpool/sandboxes/slots.py": {"__init__", "create", "_reuse", "_keep", "_unlink_soon"},
     "moonpool/sandboxes/identity.py": {"slice_for", "_lock"},  # two system calls on a tmpfs
     "moonpool/sandboxes/zygote.py": {"_start", "_greet", "_write_maps"},  # once per zygote

@@ -11,15 +11,16 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
+from moonpool.core.created_files import Picture
 from moonpool.core.envelope import Envelope
 from moonpool.core.errors import InputError
 from moonpool.engine import executions, kept_executions
 from moonpool.engine.executions import Bounds, Executions, ExecutionsBusyError
 from moonpool.engine.kept_executions import (
+    ExecutionFiles,
     ExecutionLostError,
     ExecutionMarks,
     ExecutionUnknownError,
-    KeptExecutions,
     Mark,
 )
 from moonpool.engine.outcomes import OutcomeStore
@@ -36,7 +37,7 @@ pytestmark = pytest.mark.anyio
 AT_ONCE = Patience(running_s=0.0)
 
 
-def envelope(run_id: str, data: str = "done") -> Envelope:
+def envelope(run_id: str, data: str = "done", picture: bytes = b"") -> Envelope:
     return Envelope(
         run_id=run_id,
         trace_id="0" * 32,
@@ -46,6 +47,7 @@ def envelope(run_id: str, data: str = "done") -> Envelope:
         sandbox_image="base@0",
         duration_ms=1,
         data=data,
+        pictures=(Picture(data=picture, mime="image/png"),),
     )
 
 
@@ -53,10 +55,10 @@ class World:
     """One tenant's executions on a folder that another world can open again, as after a restart."""
 
     def __init__(self, folder: Path, *, detached_max: int = 4, kept_s: float = 60.0, window_bytes: int = 1000) -> None:
-        self.folder, self.go = folder, asyncio.Event()
+        self.folder, self.go, self.picture = folder, asyncio.Event(), b""
         self.outcomes = OutcomeStore(folder / "outcomes")
         bounds = Bounds(kept_s=kept_s, parked_max=4, detached_max=detached_max, window_bytes=window_bytes)
-        self.executions = Executions(bounds, KeptExecutions(ExecutionMarks(folder / "marks"), self.outcomes))
+        self.executions = Executions(bounds, ExecutionFiles(ExecutionMarks(folder / "marks"), self.outcomes))
 
     async def left(self, principal: str = "key:a") -> ParkedCall:
         """An execution that goes on until `go`, whose id somebody has."""
@@ -68,7 +70,7 @@ class World:
 
     async def work(self, call: ParkedCall) -> Envelope:
         await self.go.wait()
-        return envelope(call.call_id)
+        return envelope(call.call_id, picture=self.picture)
 
     @property
     def marks(self) -> list[str]:
@@ -202,6 +204,24 @@ async def test_what_is_over_is_in_memory_for_a_while_and_on_disk_for_longer(
     assert there == [None, None, *calls[2:]]
     assert kept == envelope(calls[0].call_id).to_json()
     assert await World(tmp_path).executions.of("key:0").recall(calls[0].call_id) == kept
+
+
+async def test_outcomes_with_large_pictures_make_room_sooner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(executions, "TENANT_KEPT_SHOWN_MAX", 25)
+    world = World(tmp_path)
+    world.go.set()
+    calls: list[ParkedCall] = []
+    with anyio.fail_after(30):
+        for size in (10, 10, 10, 100):
+            world.picture = b"x" * size
+            calls.append(await world.left())
+            await calls[-1].finished()
+            if size == 10:
+                there = list(world.executions.of("key:a").calls)
+    await world.executions.close()
+
+    assert there == calls[1:3]
+    assert world.executions.of("key:a").calls == (calls[3],)
 
 
 async def test_memory_forgets_it_after_its_time(tmp_path: Path) -> None:

@@ -128,7 +128,7 @@ class ChangingBox(CountingBox):
 async def counted(folder: Path, box: CountingBox, *, ttl_s: float) -> AsyncGenerator[ToolRegistry]:
     async with AsyncExitStack() as stack:
         settings = Settings.load({}, data_dir=folder, manifest_ttl_s=ttl_s)
-        drift = DriftRecords(folder, make_redactor(settings, None), MemoryJournal())
+        drift = DriftRecords(settings, folder, make_redactor(settings, None), MemoryJournal())
         config = parse_config(b'{"mcpServers": {"box": {"command": "x"}}}', source="test", environ={})
         tool_registry = (await open_tool_registry(stack, settings, config, {}, drift)).registry
         tool_registry._upstreams = box  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]

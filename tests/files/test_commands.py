@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import tarfile
 import uuid
 from pathlib import Path
@@ -11,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from apps import DATA
+from cli.at_socket import at_socket
 from cli.console import moonpool, run_code
-from moonpool.server.named_sessions.sockets import SessionFolder
-from moonpool.server.named_sessions.wire import Piece, PutFile, encode
+from moonpool.store.service_socket import ServiceFolder
 from wire.test_pictures import png
 
 if TYPE_CHECKING:
@@ -24,8 +25,7 @@ if TYPE_CHECKING:
 def session(tmp_path: Path) -> Iterator[str]:
     name = f"test-{uuid.uuid4().hex[:12]}"
     yield name
-    if SessionFolder(DATA).has_socket(name):
-        moonpool(tmp_path, "session", "close", name)
+    moonpool(tmp_path, "session", "close", name)
 
 
 def test_a_run_gets_its_files_and_gives_files_back(tmp_path: Path) -> None:
@@ -141,12 +141,15 @@ def test_names_in_a_listing_do_not_reach_the_terminal(tmp_path: Path, session: s
 
 def test_an_upload_whose_client_goes_away_leaves_nothing(tmp_path: Path, session: str) -> None:
     run_code(tmp_path, "x = 1", "--session", session)
-    client = SessionFolder(DATA).connect(session)
-    assert client is not None
-    client.setblocking(True)
-    client.sendall(encode(PutFile(path="half", mode=0o644, replace=False)))
-    client.sendall(encode(Piece(data=os.urandom(1_000_000))) * 4)
-    client.close()
+    _, listed = at_socket(DATA, "GET", "/v1/sessions")
+    (session_id,) = [one["id"] for one in listed["sessions"] if one["name"] == session]
+    folder = ServiceFolder(DATA)
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(folder.address)
+        head = f"PUT /v1/sessions/{session_id}/files/content?path=half HTTP/1.1\r\nhost: moonpool\r\n"
+        client.sendall(head.encode() + b"content-length: 100000000\r\n\r\n")
+        client.sendall(os.urandom(4_000_000))
+    folder.close()
     code = "import os; s = os.statvfs('.'); result = [x, os.path.exists('half'), (s.f_blocks - s.f_bfree) * s.f_frsize]"
     ended = run_code(tmp_path, code, "--session", session)
     x, exists, used = ended.result["data"]

@@ -25,21 +25,22 @@ from commands.process import SCRIPT
 from from_ipybox.examples import stand_ins
 from from_ipybox.processes import processes_with
 from from_ipybox.test_folders import PICTURE
+from moonpool.bootstrap.stores import opened_approvals
 from moonpool.cli.log_lines import log_from
 from moonpool.cli.mcp import mcp
 from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import ConfigError, InputError
-from moonpool.features.approvals.files import opened_approvals
 from moonpool.features.approvals.model import Answerer
 from moonpool.ipybox import generate_mcp_sources
 from moonpool.ipybox.mcp_server.definitions import REGISTER
-from moonpool.ipybox.mcp_server.serving import rules_in_force
+from moonpool.ipybox.mcp_server.serving import registration_in, rules_in_force
 from moonpool.ipybox.mcp_server.tools import IpyboxTools
 from moonpool.ipybox.mcp_server.workspace import Workspace, enter_workspace
 from moonpool.pipeline.approval import AutoApprover, ScriptedApprover
 from moonpool.server.mcp.answers import Answer
 from moonpool.server.mcp.client_requests import Bindings
 from moonpool.server.mcp.connection_calls import Caller
+from moonpool.settings import Settings
 from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
 from packages.fake_index import Index
@@ -213,7 +214,7 @@ async def tools_in(workspace: Path, registrar: Approver, **environ: str) -> Asyn
     async with open_app(packages="any") as app:
         place = Workspace(root=workspace, variables=environ)
         app.runtime.folders = place.folders(app.settings, environ)
-        tools = IpyboxTools(app, Bindings(), registrar, place)
+        tools = IpyboxTools(app, Bindings(), place, registration_in(place, app, registrar))
         yield tools
         await tools.close()
 
@@ -392,7 +393,7 @@ async def approve_in_the_queue(tool: str) -> str:
     """Approve the waiting call of the server `echo`, as a person at a terminal; what was shown of it."""
     with anyio.fail_after(60):
         while True:
-            with opened_approvals(DATA) as approvals:
+            with opened_approvals(Settings(), DATA) as approvals:
                 for one in approvals.requests():
                     if (one.request.server_id, one.request.tool_name) == ("echo", tool):
                         answerer = Answerer(name="terminal:test", person=True)

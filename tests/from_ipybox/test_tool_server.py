@@ -386,6 +386,7 @@ async def test_texts_that_nobody_can_read_are_one_typed_error_or_arrive_as_they_
 
 
 @pytest.mark.claim("C-APP-3")
+@pytest.mark.req("F-017")
 async def test_strangers_get_no_call_through() -> None:
     async with served(approval_required=True) as server:
         address, access = access_to(server.host, server.port)

@@ -7,14 +7,14 @@ import socket
 from contextlib import ExitStack, asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 import anyio
 import pytest
 
 from moonpool.core.calls import ApprovalState
 from moonpool.features.approvals.events import EventApprover
-from moonpool.features.approvals.files import GrantFiles
+from moonpool.features.approvals.files import KeptGrants
 from moonpool.features.approvals.model import Answerer, ApprovalAnswer, ApprovalQueueError, ApprovalRequest
 from moonpool.features.approvals.queue_approver import QueueApprover
 from moonpool.features.approvals.service import Approvals
@@ -23,8 +23,6 @@ from moonpool.pipeline.approval import AutoApprover, DenyApprover, LiveApprovals
 from moonpool.pipeline.request_responder import AnswererGoneError
 from moonpool.policy import Layer, LayerName, Policy, Rule, Verdict
 from moonpool.server.mcp.approver import ElicitingApprover
-from moonpool.server.named_sessions import wire
-from moonpool.server.named_sessions.connection import Client, ClientApprover
 from moonpool.terminal.approver import TerminalApprover
 from moonpool.terminal.device import Terminal
 from pipeline.test_pipeline import CANARY, Bench, type_of
@@ -58,10 +56,14 @@ class Stand(Protocol):
         ...
 
 
+def _no_grants() -> NoReturn:
+    raise AssertionError("no grant is given here")
+
+
 class TerminalStand:
     def __init__(self, ours: socket.socket, theirs: socket.socket) -> None:
         self.approver = TerminalApprover(
-            Terminal(ours.fileno(), nullcontext), name="terminal:alice", grants=GrantFiles(Path("/nowhere"))
+            Terminal(ours.fileno(), nullcontext), name="terminal:alice", grants=KeptGrants(_no_grants)
         )
         self._theirs, self._seen, self._answered = theirs, "", 0
 
@@ -139,35 +141,6 @@ class ElicitingStand:
         return next(answer for _, answer in self._open if not answer.done())
 
 
-class ClientStand(Client):
-    def __init__(self) -> None:
-        super().__init__(writer=None)  # type: ignore[arg-type]  `send` does not use it
-        self.approver = ClientApprover()
-        self.approver.client = self
-        self._asked: list[ApprovalRequest] = []
-
-    def send(self, message: wire.HostMessage) -> None:
-        if isinstance(message, wire.Question):
-            self._asked.append(message.request)
-        if isinstance(message, wire.Withdrawn):
-            self._asked = [one for one in self._asked if one.request_id != message.request_id]
-
-    def shown(self) -> list[str]:
-        return [one.arguments for one in self._asked]
-
-    async def say(self, *, yes: bool) -> None:
-        one = self._asked.pop(0)
-        state = ApprovalState.APPROVED if yes else ApprovalState.REJECTED
-        self.take(
-            ApprovalAnswer(
-                request_id=one.request_id, arguments_digest=one.arguments_digest, state=state, approver="terminal:a"
-            )
-        )
-
-    def go(self) -> None:
-        self.vanish()
-
-
 class EventStand:
     def __init__(self, stack: ExitStack) -> None:
         self.approver = EventApprover()
@@ -212,19 +185,13 @@ async def elicitation(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGen
 
 
 @asynccontextmanager
-async def session(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Stand]:
-    del folder, monkeypatch
-    yield ClientStand()
-
-
-@asynccontextmanager
 async def events(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Stand]:
     del folder, monkeypatch
     with ExitStack() as stack:
         yield EventStand(stack)
 
 
-STANDS = {made.__name__: made for made in (terminal, queue, elicitation, session, events)}
+STANDS = {made.__name__: made for made in (terminal, queue, elicitation, events)}
 
 
 @pytest.fixture(params=STANDS)

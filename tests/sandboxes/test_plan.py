@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -395,6 +396,18 @@ def test_slots_are_open_to_read_under_any_umask(tmp_path: Path) -> None:
     folders = [path for path in slots.root.rglob("*") if path.is_dir() and not path.is_symlink()]
     folders += [slots.root, slots.root.parent]
     assert {stat.S_IMODE(path.stat().st_mode) for path in folders} == {0o755}
+
+
+def test_a_tree_on_another_file_system_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def link(source: str, target: str) -> None:
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), source, None, target)
+
+    monkeypatch.setattr(os, "link", link)
+    slots = SlotFolder(tmp_path / "slots")
+    slots.create("s")
+    slots.publish("s", make_tree(tmp_path / "tree", "x"), "sha256:x")
+
+    assert (slots.root / "s" / "current" / "servers" / "one" / "__init__.py").read_text(encoding="utf-8") == "x"
 
 
 @pytest.mark.anyio

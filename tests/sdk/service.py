@@ -8,7 +8,7 @@ import socket
 import threading
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -17,12 +17,18 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from moonpool.bootstrap.session_tenants import TenantsOfSessions
-from moonpool.sdk.engines import tenant_for
+from moonpool.bootstrap.stores import FileStores, FolderStores
+from moonpool.bootstrap.tenant import open_tenant
+from moonpool.configuration.policies import policy_in_force
+from moonpool.features.approvals.events import EventApprover
+from moonpool.features.approvals.files import open_queue
+from moonpool.sdk.engines import shared_engine
 from moonpool.sdk.options import SessionOptions
 from moonpool.server.http.callers import SCOPES, AuthenticationError, HttpCaller
 from moonpool.server.http.sessions.application import sessions_application
 from moonpool.server.http.sessions.registry import SessionRegistry
 from moonpool.server.http.sessions.tenants import SessionBounds
+from moonpool.store.paths import tenant_dir
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Coroutine
@@ -30,10 +36,24 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from moonpool.bootstrap import Tenant
-    from moonpool.features.approvals.events import EventApprover
-    from moonpool.sdk.engines import OpenTenant
 
 _NUMBERS = count(1)
+
+
+async def _opened_tenant(stack: AsyncExitStack, name: str, options: SessionOptions) -> tuple[Tenant, EventApprover]:
+    """As `moonpool.bootstrap.service` opens it, on the engine that sessions of the SDK here have."""
+    environ = dict(os.environ)
+    settings = options.settings(environ)
+    config, policy = options.config(environ), policy_in_force(settings, options.config(environ))
+    policy = replace(policy, layers=(*policy.layers, *options.layers()))
+    engine = await stack.enter_async_context(shared_engine(settings, environ, name))
+    store = FileStores(tenant_dir(engine.state, name)).approvals()
+    queue = await stack.enter_async_context(open_queue(store, lambda _: None, "", environ))
+    events = EventApprover(queue=queue)
+    opening = open_tenant(
+        engine, name, config=config, approver=events, policy=policy, eagerly=True, stores=FolderStores()
+    )
+    return await stack.enter_async_context(opening), events
 
 
 @dataclass(frozen=True)
@@ -53,7 +73,7 @@ class ServiceThread:
     def __init__(self, bounds: SessionBounds | None = None) -> None:
         self._bounds = bounds or SessionBounds()
         self.callers: dict[str, HttpCaller] = {}
-        self._open: dict[str, OpenTenant] = {}
+        self._open: dict[str, tuple[Tenant, EventApprover]] = {}
         self._tenants = TenantsOfSessions(self._opened)
         self.seen: list[str] = []  # request lines and headers, as an access log would have them
         self._loop = asyncio.new_event_loop()
@@ -99,8 +119,8 @@ class ServiceThread:
 
     async def _organisation(self, options: SessionOptions, opened: Future[Organisation], over: asyncio.Event) -> Any:
         name = f"org-{next(_NUMBERS)}"
-        async with tenant_for(options) as tenant:
-            self._open[name] = tenant
+        async with AsyncExitStack() as stack:
+            self._open[name] = await _opened_tenant(stack, name, options)
             keys = Organisation(*(f"sk-test-{os.urandom(8).hex()}" for _ in range(5)))
             for number, key in enumerate(vars(keys).values()):
                 is_person = key == keys.person
@@ -133,8 +153,7 @@ class ServiceThread:
         return end
 
     async def _opened(self, organisation: str) -> tuple[Tenant, EventApprover]:
-        opened = self._open[organisation]
-        return opened.tenant, opened.events
+        return self._open[organisation]
 
     def _caller(self, request: Request) -> HttpCaller:
         self.seen.append(f"{request.method} {request.url}")

@@ -57,53 +57,7 @@ def operations(document: dict[str, Any]) -> Iterator[tuple[str, str, dict[str, A
             yield method.upper(), path.removeprefix("/v1/"), about
 
 
-BODIES: dict[str, Any] = {
-    "runCode": {"code": "1"}, "installPackages": {"packages": ["x"]}, "takeCheckpoint": {"name": "x"},
-    "searchTools": {"queries": ["x"]}, "answerQuestion": {"how": "cancel"}, "answerApproval": {"approve": True},
-}  # fmt: skip
-QUERIES = {"getDefinition": "?path=x", "removeFile": "?path=x", "readFile": "?path=x", "writeFile": "?path=x"}
-
-
-async def test_what_is_another_callers_answers_like_what_never_was(served: ServiceThread) -> None:
-    async with (
-        served.organisation(servers=ECHO) as ours,
-        served.organisation() as others,
-        client(served, ours.key) as owner,
-    ):
-        session = await opened(owner, checkpoints=True, network={})
-        stream = await begun(owner, session, CALL)
-        told = stream.aiter_lines()
-        asked: dict[str, Any] = {}
-        while asked.get("type") != "approval":
-            asked = json.loads(await anext(told))
-        request_id = asked["request"]["request_id"]
-        names = {"session_id": session, "execution_id": ID, "question_id": ID, "request_id": request_id}
-        document = (await owner.get("openapi.json")).json()
-        tried = 0
-        for key in (ours.other_key, others.key):
-            async with client(served, key) as foreign:
-                for method, path, about in operations(document):
-                    name = about["operationId"]
-                    if "{" not in path or (name == "answerApproval" and key == ours.other_key):
-                        continue
-                    answers = [
-                        await foreign.request(
-                            method, path.format_map(given) + QUERIES.get(name, ""), json=BODIES.get(name, {})
-                        )
-                        for given in (names, {**dict.fromkeys(names, "f" * 32), "request_id": "approval_unknown"})
-                    ]
-                    found, unknown = answers
-                    body = found.text.replace(names["request_id"], "approval_unknown")
-                    assert (found.status_code, body) == (unknown.status_code, unknown.text), name
-                    assert found.status_code in {404, 409}, name
-                    assert found.headers.keys() == unknown.headers.keys()
-                    tried += 1
-        assert tried >= 2 * 20
-        await owner.delete(f"sessions/{session}")
-        assert json.loads([line async for line in told][-1])["envelope"]["result"]["error"]["type"] == "Cancelled"
-        await stream.aclose()
-
-
+@pytest.mark.claim("C-APP-4")
 async def test_nobody_approves_the_calls_of_their_own_code(served: ServiceThread) -> None:
     async with served.organisation(servers=ECHO) as ours, client(served, ours.key) as owner:
         session = await opened(owner)
@@ -148,6 +102,7 @@ async def test_nobody_approves_the_calls_of_their_own_code(served: ServiceThread
         assert "not today" in (await asked_by(no))[-1]["envelope"]["result"]["data"]
 
 
+@pytest.mark.claim("C-APP-4")
 async def test_only_who_logged_in_as_a_person_answers_what_is_kept_for_one(
     served: ServiceThread, tmp_path: Any
 ) -> None:
@@ -185,6 +140,7 @@ HOSTILE: dict[str, tuple[bytes, dict[str, str], int]] = {
 }
 
 
+@pytest.mark.claim("C-WEB-3")
 async def test_hostile_bodies_are_one_clear_error_each(served: ServiceThread) -> None:
     async with served.organisation() as ours, client(served, ours.key) as http:
         session = await opened(http)
@@ -203,9 +159,13 @@ async def test_hostile_bodies_are_one_clear_error_each(served: ServiceThread) ->
                 answer = await http.request(method, path, content=body, headers=sent)
                 assert (answer.status_code, answer.json()["error"]["fault"]) == (status, "caller"), (path, name)
                 assert answer.json()["error"]["message"], name
+        at_terminal = {"terminal": {"environ": {}, "here": "/", "workspace": "/etc"}}
+        answer = await http.post("sessions", json=at_terminal)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "input_invalid")
         for path in (f"sessions/{session}/files?path=a&path=b", f"sessions/{session}/files?nobody=1", "sessions?x=1"):
             assert (await http.get(path)).status_code == 400
-        assert (await http.get("nowhere")).json()["error"]["code"] == "path_unknown"
+        for path in ("nowhere", "sessions/", "openapi.json/"):
+            assert (await http.get(path)).json()["error"]["code"] == "path_unknown"
         assert (await http.patch("sessions")).json()["error"]["code"] == "path_unknown"
         for code, timeout in ((" ", None), ("1", -1), ("1", 10**9)):
             answer = await http.post(f"sessions/{session}/executions", json={"code": code, "timeout": timeout})
@@ -251,7 +211,8 @@ async def test_answers_are_as_the_document_describes_them(served: ServiceThread)
 
         made = await ask("createSession", body={"checkpoints": True, "network": {"allow": ["a.example"]}})
         s = {"session_id": made["id"]}
-        code = "print('ä'); open('f', 'w').write('1')\nfrom servers.echo import text\nr = await text(text='x')\nr.data"
+        code = "print('ä\\x85\\u2028'); open('f', 'w').write('1')\n"
+        code += "from servers.echo import text\nr = await text(text='x')\nr.data"
         ran = await ask("runCode", body={"code": code, "id": ID}, **s)
         assert ran["type"] == "result"
         again = await ask("runCode", body={"code": code, "id": ID}, **s)
@@ -274,6 +235,9 @@ async def test_answers_are_as_the_document_describes_them(served: ServiceThread)
         await ask("writeFile", "?path=a%2Fb.txt", body=b"bytes", **s)
         assert await ask("readFile", "?path=a%2Fb.txt", **s) == b"bytes"
         await ask("listFiles", "?recursive=true", **s)
+        tarred = await ask("readArchive", "?path=a", **s)
+        await ask("unpackArchive", "?path=c", body=tarred, **s)
+        assert await ask("readFile", "?path=c%2Fb.txt", **s) == b"bytes"
         await ask("removeFile", "?path=a&recursive=true", **s)
         assert (await ask("readFile", "?path=a%2Fb.txt", **s))["error"]["code"] == "file_missing"
         await ask("answerQuestion", body={"how": "cancel"}, question_id=ID, **s)
@@ -336,6 +300,23 @@ async def test_two_clients_of_one_session_hear_the_same(served: ServiceThread) -
         await stream.aclose()
         assert [line for line in first if '"alive"' not in line] == [line for line in second if '"alive"' not in line]
         assert json.loads(first[-1])["envelope"]["result"]["error"]["type"] == "Cancelled"
+
+
+async def test_code_that_waits_is_bounded_together(served: ServiceThread) -> None:
+    async with served.organisation() as ours, client(served, ours.key) as http:
+        session = await opened(http)
+        running = await begun(http, session, "import time; time.sleep(600)")
+        answers: list[httpx2.Response] = []
+        for _ in range(5):
+            code = {"code": "#" + "x" * 999_990}
+            request = http.build_request("POST", f"sessions/{session}/executions", json=code)
+            answers.append(await http.send(request, stream=True))
+        refused = json.loads(await answers[-1].aread())
+        for answer in (running, *answers):
+            await answer.aclose()
+        assert [answer.status_code for answer in answers] == [200] * 4 + [429]
+        assert refused["error"]["code"] == "too_many_sessions"
+        assert (await http.delete(f"sessions/{session}")).status_code == 204
 
 
 @pytest.mark.slow

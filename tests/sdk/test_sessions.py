@@ -226,7 +226,7 @@ async def test_a_run_without_a_session(face: Face) -> None:
         ({"servers": 7}, "servers must be a path or a mapping"),
         ({"servers": "/nowhere.json"}, "no such file; `servers` is a file, or its content"),
         ({"environment": "nowhere"}, "nowhere"),
-        ({"limits": moonpool.Limits(memory_bytes=-1)}, "must be above 0"),
+        ({"limits": moonpool.Limits(disk_bytes=-1)}, "must be above 0"),
         ({"policy": "/nowhere.toml"}, "nowhere.toml.*policy= in Python"),
     ],
 )

@@ -37,7 +37,7 @@ NO_CODE_YET = "a command that has run no code, with the variables it was started
 STARTED = {
     "bootstrap/programs.py _npm_that_must_install": CHECKED,
     "cli/login.py _show": NO_CODE_YET,
-    "cli/run_in_session.py _spawn": NO_CODE_YET,
+    "cli/service_start.py _spawn": NO_CODE_YET,
     "cli/server_import.py _say_next": "a path that is shown, not started",
     "code_reading/reader.py _start": ABSOLUTE,
     "embeddings/fetch.py fetch_weights": CHECKED,

@@ -11,9 +11,9 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 from moonpool.bootstrap import open_default_tenant
+from moonpool.bootstrap.stores import open_default_queue
 from moonpool.configuration.servers import load_config
 from moonpool.engine import execution
-from moonpool.features.approvals.files import open_queue
 from moonpool.pipeline.approval import AutoApprover, DenyApprover
 from moonpool.server.mcp import server, stdio
 from moonpool.server.mcp.approver import ElicitingApprover
@@ -43,7 +43,7 @@ async def main(config_path: str, approve: str) -> None:
     async with AsyncExitStack() as stack:
         approver = AutoApprover() if approve == "auto" else DenyApprover()
         if approve in {"ask", "queue"}:
-            queue = await stack.enter_async_context(open_queue(settings.data_dir, print, settings.approval_command, {}))
+            queue = await stack.enter_async_context(open_default_queue(settings, settings.data_dir, print, {}))
             approver = ElicitingApprover(queue) if approve == "ask" else queue
         eliciting = approver if isinstance(approver, ElicitingApprover) else None
         app = await stack.enter_async_context(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import httpx2
 
 from apps import DATA
+from moonpool.bootstrap.admission import open_admission
 from moonpool.bootstrap.service import open_service
+from moonpool.ipybox.mcp_server.hosted import served_profiles
 from moonpool.server.http.admission import Bearers, Everybody
 from moonpool.server.http.application import Application
 from moonpool.server.http.callers import SCOPES, HttpCaller
@@ -21,7 +24,7 @@ from moonpool.settings import Settings
 from shared_backend import shared_backend
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, AsyncIterator
     from pathlib import Path
 
     from moonpool.bootstrap.service import Service
@@ -59,15 +62,15 @@ class OpenService:
 
     async def post(self, message: Any, *, path: str = "/mcp", **headers: str) -> httpx2.Response:
         """POST one message; header names with _ for -."""
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return await self.http.post(path, json=message, headers={**JSON_TYPE, **named})
+        return await self.http.post(path, json=message, headers={**JSON_TYPE, **named(headers)})
 
-    async def session(self, version: str = "2025-11-25", **headers: str) -> dict[str, str]:
+    async def session(self, version: str = "2025-11-25", *, path: str = "/mcp", **headers: str) -> dict[str, str]:
         """Do the handshake; returns the session's headers."""
-        answer = await self.post(handshake(version), accept="application/json, text/event-stream", **headers)
+        accept = "application/json, text/event-stream"
+        answer = await self.post(handshake(version), path=path, accept=accept, **headers)
         assert answer.status_code == 200, answer.text
         session = {"mcp_session_id": answer.headers["mcp-session-id"], **headers}
-        await self.post(notification("notifications/initialized"), **session)
+        await self.post(notification("notifications/initialized"), path=path, **session)
         return session
 
 
@@ -78,32 +81,83 @@ async def serving(
     config: McpConfig | None = None,
     state: Path | None = None,
     profile: str | None = None,
+    keys: bool = False,
     **settings: Any,
 ) -> AsyncGenerator[OpenService]:
-    """A service for these callers, by credential; None: for everybody."""
+    """A service for these callers, by credential; None: for everybody. `keys`: for whoever has a key in `state`."""
     chosen = Settings.load({}, **{"data_dir": DATA, "manifest_ttl_s": 0.001, "pool_low": 0, **settings})
     admission: Any = Bearers([Callers(callers)]) if callers is not None else Everybody(caller("me", profile=profile))
     listener, readiness = ServiceListener("127.0.0.1", 0), Readiness()
     names = Names.of(listener.host, listener.port, public_url=chosen.public_url)
-    application = Application(names, admission, readiness)
-    async with (
-        shared_backend(chosen, DATA) as backend,
-        http_served(listener, application) as server,
-        open_service(
-            chosen,
-            environ=os.environ,
-            config=config,
-            report=lambda _: None,
-            state=state,
-            backend=backend,
-            is_open=callers is None,
-        ) as service,
-    ):
-        application.open(service.routes)
+    async with AsyncExitStack() as stack:
+        admitted = None
+        if keys:
+            assert state is not None
+            admitted = await stack.enter_async_context(
+                open_admission(chosen, state, names, f"http://{listener.netloc}")
+            )
+            admission = admitted.admission
+        application = Application(names, admission, readiness)
+        backend = await stack.enter_async_context(shared_backend(chosen, DATA))
+        server = await stack.enter_async_context(http_served(listener, application))
+        service = await stack.enter_async_context(
+            open_service(
+                chosen,
+                environ=os.environ,
+                config=config,
+                report=lambda _: None,
+                state=state,
+                backend=backend,
+                profiles=served_profiles(),
+                is_open=callers is None and not keys,
+                admitted=admitted,
+            )
+        )
+        application.open(service.routes, limiter=service.limiter)
+        readiness.checks["environment"] = service.check_environment
+        if admitted is not None and admitted.ask_database is not None:
+            readiness.checks["database"] = admitted.ask_database
         readiness.phase = "ready"
         base = f"http://{listener.netloc}"
         async with httpx2.AsyncClient(base_url=base, timeout=60) as http:
             yield OpenService(service, server, readiness, base, http)
+
+
+@asynccontextmanager
+async def streaming(service: OpenService, method: str, path: str = "/mcp", **more: Any) -> AsyncGenerator[Any]:
+    async with service.http.stream(method, path, **more) as response:
+        yield response, _events(response)
+
+
+async def _events(response: httpx2.Response) -> AsyncIterator[dict[str, Any]]:
+    """Server-sent events, one by one."""
+    event: dict[str, Any] = {}
+    async for line in response.aiter_lines():
+        name, _, value = line.partition(": ")
+        if not line and event:
+            yield event
+            event = {}
+        elif name in {"id", "event", "retry"}:
+            event[name] = value
+        elif name == "data":
+            event["data"] = json.loads(value) if value.startswith("{") else None
+            event["text"] = value
+        elif name == "data:":
+            event["data"] = None
+
+
+async def answer_of(events: AsyncIterator[dict[str, Any]]) -> Any:
+    """The answer that a stream ends with."""
+    async for event in events:
+        data = event.get("data")
+        if data is not None and ("result" in data or "error" in data):
+            return data
+    return None
+
+
+def named(headers: dict[str, str]) -> dict[str, str]:
+    """Headers as they are sent, of keyword arguments."""
+    return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 def handshake(version: str = "2025-11-25", **capabilities: Any) -> dict[str, Any]:

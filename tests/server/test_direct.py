@@ -14,6 +14,7 @@ from moonpool.configuration.servers import parse_config
 from moonpool.core.errors import ConfigError
 from moonpool.pipeline.approval import DenyApprover
 from moonpool.server.mcp.approver import ElicitingApprover
+from moonpool.server.mcp.direct import pages
 from moonpool.server.mcp.direct.pages import ITEMS_MAX
 from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
@@ -170,6 +171,7 @@ async def test_a_person_at_the_client_is_asked_about_a_call(tmp_path: Path) -> N
     assert early["resultType"] == "input_required", "an approval cannot be given before it was asked for"
 
 
+@pytest.mark.req("L-012")
 @pytest.mark.req("C-022", "D-011")
 async def test_errors_of_servers_stay_what_they_are(tmp_path: Path) -> None:
     servers = {"refusing": raw("refuses"), "odd": raw("odd-results")}
@@ -183,6 +185,32 @@ async def test_errors_of_servers_stay_what_they_are(tmp_path: Path) -> None:
     assert failed == {"content": [{"type": "text", "text": "bad"}], "isError": True}
     assert broken["isError"]
     assert broken["content"][0]["text"].startswith("UpstreamError: ")
+
+
+async def test_a_server_names_addresses_to_people_only_where_it_may_ask_them(tmp_path: Path) -> None:
+    def wanted(url: str) -> dict[str, Any]:
+        asked = {"mode": "url", "elicitationId": "1", "url": url, "message": "log in"}
+        return {"code": -32042, "message": "log in first", "data": {"elicitations": [asked]}}
+
+    servers = {
+        "asking": raw("refuses", elicitation="relay"),
+        "denied": raw("refuses", elicitation="relay", deny=["elicitation/create"]),
+        "silent": raw("refuses"),
+    }
+    good, script = "https://login.example.com/x", "javascript:alert(1)"
+    rows = [("asking", good), ("asking", script), ("denied", good), ("silent", good)]
+    async with open_tenant_of(tmp_path / "data", servers) as tenant, tools_of(tenant) as tools:
+        async with wire(tools, able={"elicitation": {"form": {}, "url": {}}}) as client:
+            names = dict(zip(servers, await client.names(), strict=True))
+            errors = [
+                await client.error("tools/call", {"name": names[server], "arguments": wanted(url)})
+                for server, url in rows
+            ]
+        async with wire(tools, able={"elicitation": {"form": {}}}) as client:
+            unable = await client.error("tools/call", {"name": names["asking"], "arguments": wanted(good)})
+
+    assert errors[0] == {**wanted(good), "message": errors[0]["message"]}
+    assert [(error["code"], "data" in error) for error in (*errors[1:], unable)] == [(-32603, False)] * 4
 
 
 @pytest.mark.req("C-027", "C-064")
@@ -238,6 +266,50 @@ async def test_a_server_of_very_many_tools_is_listed_in_pages(tmp_path: Path) ->
     assert [tool["name"] for page in pages for tool in page["tools"]] == [tool["name"] for tool in many]
     assert [len(page["tools"]) for page in pages] == [ITEMS_MAX, ITEMS_MAX, 1]
     assert error["code"] == -32602
+
+
+@pytest.mark.req("C-067", "C-068", "C-069")
+async def test_every_list_comes_in_pages_and_a_cursor_is_of_one_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "ITEMS_MAX", 2)
+    library = [str(SERVERS / "library.py"), "2025-11-25", "resources,prompts,templates"]
+    servers = {"l": {"command": sys.executable, "args": library, "moonpool": {"allow": ["*"], "expose": "direct"}},
+               "a": lists(tmp_path, "a", [{"name": name} for name in ("x", "y", "z")])}  # fmt: skip
+    async with open_tenant_of(tmp_path / "data", servers) as tenant, tools_of(tenant) as tools, wire(tools) as client:
+        found: dict[str, list[str]] = {}
+        cursors: dict[str, str] = {}
+        for method, member in (("tools/list", "tools"), ("prompts/list", "prompts"), ("resources/list", "resources"),
+                               ("resources/templates/list", "resourceTemplates")):  # fmt: skip
+            page = await client.result(method)
+            found[member] = [one["name"] for one in page[member]]
+            while (cursor := page.get("nextCursor")) is not None:
+                cursors[method] = cursor
+                page = await client.result(method, {"cursor": cursor})
+                assert 0 < len(page[member]) <= 2
+                found[member] += [one["name"] for one in page[member]]
+        of_another = await client.error("prompts/list", {"cursor": cursors["resources/list"]})
+
+    assert found == {
+        "tools": ["own", "x", "y", "z"], "prompts": ["p", "q", "r", "s"],
+        "resources": ["a", "b", "c", "d", "e"], "resourceTemplates": ["any"],
+    }  # fmt: skip
+    assert of_another["code"] == -32602
+
+
+@pytest.mark.req("G-021", "C-066")
+@pytest.mark.req("C-042")
+async def test_what_is_read_is_on_record_with_its_duration(tmp_path: Path) -> None:
+    library = [str(SERVERS / "library.py"), "2025-11-25", "resources,prompts"]
+    servers = {"l": {"command": sys.executable, "args": library, "moonpool": {"allow": ["*"], "expose": "direct"}}}
+    async with open_tenant_of(tmp_path / "data", servers) as tenant, tools_of(tenant) as tools, wire(tools) as client:
+        await client.result("resources/list")
+        await client.result("resources/read", {"uri": "weird+x://a"})
+        await client.error("resources/read", {"uri": "weird+x://gone"})
+        rows = [row for row in await rows_of(tenant) if row["kind"] == "call_outcome"]
+
+    assert [row["tool_name"] for row in rows] == ["mcp:resources/read"]  # the other is no resource of anybody
+    assert all(row["duration_ms"] >= 0 and row["at"].endswith("Z") and row["run_id"] for row in rows)
 
 
 @pytest.mark.req("D-063")

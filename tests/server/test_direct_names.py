@@ -56,6 +56,7 @@ def test_a_server_that_knows_how_a_tool_will_be_called_cannot_take_that_name_eit
     assert sorted(names.values()) == sorted(chain)
 
 
+@pytest.mark.req("L-010")
 @given(KEYS)
 def test_every_thing_has_one_name_that_mcp_allows(keys: list[tuple[str, str]]) -> None:
     names = public_names(keys, {"git": "vcs"})

@@ -26,7 +26,7 @@ SOUND = {"type": "audio", "data": "UklGRg==", "mimeType": "audio/wav"}
 LINK = {"type": "resource_link", "uri": "w://a", "name": "a", "size": 3}
 
 
-@pytest.mark.req("A-041", "C-004")
+@pytest.mark.req("A-041", "C-004", "L-004", "L-013")
 @pytest.mark.parametrize(
     ("revision", "members"),
     list(
@@ -95,6 +95,22 @@ def test_a_resource_needs_an_address(raw: Any) -> None:
     assert shown_template({"uriTemplate": raw.get("uri")}, "2025-11-25") is None
 
 
+@pytest.mark.req("L-004", "L-013")
+@pytest.mark.parametrize("revision", REVISIONS)
+def test_titles_and_icons_of_resources_and_prompts_are_for_revisions_that_have_them(revision: str) -> None:
+    extra = {"title": "T", "icons": TOOL["icons"]}
+    argument = {"name": "a", "title": "A"}
+    shown: list[Any] = [
+        shown_resource({"uri": "w://a", **extra}, revision),
+        shown_template({"uriTemplate": "w://{a}", **extra}, revision),
+        shown_prompt({"name": "p", "arguments": [argument], **extra}, "p", revision),
+    ]
+
+    assert ["title" in one for one in shown] == [revision >= "2025-06-18"] * 3
+    assert [one.get("icons") for one in shown] == [TOOL["icons"][:1] if revision >= "2025-11-25" else None] * 3
+    assert ("title" in shown[2]["arguments"][0]) == (revision >= "2025-06-18")
+
+
 def test_resources_templates_and_prompts_keep_what_is_right() -> None:
     resource = {"uri": "w://a", "size": "3", "mimeType": 1, "annotations": {"priority": 2}, "x": 1}
     prompt = {"name": "p", "arguments": [{"name": "a", "required": "yes"}, {"title": "nameless"}, 3]}
@@ -118,6 +134,7 @@ def test_content_is_of_kinds_that_the_revision_has(revision: str) -> None:
     ]
 
 
+@pytest.mark.req("C-013", "C-014", "C-048")
 def test_known_content_is_the_servers_own() -> None:
     blocks = [
         {"type": "text", "text": "a", "vendor": 1, "annotations": {"priority": 0.5}},
@@ -134,7 +151,7 @@ def test_known_content_is_the_servers_own() -> None:
     }
 
 
-@pytest.mark.req("D-063")
+@pytest.mark.req("C-048", "D-063")
 @pytest.mark.parametrize(
     "block",
     [
@@ -183,6 +200,7 @@ def test_what_belongs_to_the_exchange_is_not_the_servers_to_say() -> None:
     assert tool_result(raw, "2026-07-28") == {"content": [], "isError": True, "_meta": {"mine": 1}}
 
 
+@pytest.mark.req("C-047", "C-048", "C-051")
 def test_messages_of_prompts() -> None:
     raw = {"description": 3, "messages": [{"role": "user", "content": SOUND}, {"role": "system", "content": SOUND}, 3]}
 

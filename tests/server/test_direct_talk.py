@@ -11,6 +11,8 @@ import anyio
 import pytest
 
 from apps import SERVERS
+from moonpool.server.mcp.direct import relay
+from moonpool.server.mcp.direct.relay import LOG_BYTES_MAX
 from server.direct_wire import LEGACY, META, MODERN, open_tenant_of, tools_of, wire
 
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ ADA = {"action": "accept", "content": {"name": "Ada"}}
 SAID = {"role": "assistant", "content": {"type": "text", "text": "Paris"}, "model": "m", "stopReason": "endTurn"}
 ROOTS = {"roots": [{"uri": "file:///home/ada/work", "name": "work"}]}
 FORM = {"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}
+LEVELS = ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"]
 ELICIT = {"method": "elicitation/create", "params": {"message": "Who?", "requestedSchema": FORM}}
 
 
@@ -89,6 +92,59 @@ async def test_log_messages_from_the_level_on_that_a_connection_chose(tmp_path: 
     assert errors.told("notifications/message") == []
     assert wrong["code"] == -32602
     assert "logging" in info.greeting["capabilities"]
+
+
+def remark(level: str, data: Any, **more: Any) -> dict[str, Any]:
+    return {"method": "notifications/message", "params": {"level": level, "data": data, **more}}
+
+
+@pytest.mark.req("C-059", "C-060", "C-061", "C-062", "C-065", "C-066")
+async def test_a_client_hears_messages_from_its_level_on_and_from_info_on_unasked(tmp_path: Path) -> None:
+    async with (
+        open_tenant_of(tmp_path, {"c": entry(SERVERS / "curious.py", "legacy")}) as tenant,
+        tools_of(tenant) as tools,
+        wire(tools) as one,
+        wire(tools) as other,
+    ):
+        heard: dict[str, list[Any]] = {}
+        for chosen in ("", *LEVELS):
+            if chosen:
+                assert await one.result("logging/setLevel", {"level": chosen}) == {}
+            for level in LEVELS:
+                await one.call("say", **remark(level, level))
+            heard[chosen] = [told["level"] for told in one.told("notifications/message")]
+            one.heard.clear()
+        await one.result("logging/setLevel", {"level": "debug"})
+        for data, more in (("text", {}), ({"a": 1}, {"logger": "db"}), ([1], {}), (None, {})):
+            await one.call("say", **remark("info", data, **more))
+        wrong = [await one.error("logging/setLevel", params) for params in ({"level": "loud"}, {})]
+
+    assert heard == {chosen: LEVELS[LEVELS.index(chosen or "info") :] for chosen in ("", *LEVELS)}
+    assert one.told("notifications/message") == [
+        {"level": "info", "data": "text"}, {"level": "info", "data": {"a": 1}, "logger": "db"},
+        {"level": "info", "data": [1]}, {"level": "info", "data": "null"},
+    ]  # fmt: skip
+    assert [each["code"] for each in wrong] == [-32602, -32602]
+    assert other.told("notifications/message") == []
+
+
+@pytest.mark.req("C-063", "C-064", "G-022")
+async def test_a_flood_of_messages_is_bounded_and_holds_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(relay, "LOGS_PER_SECOND_MAX", 5)
+    server = {**entry(SERVERS / "curious.py", "legacy"), "env": {"API_TOKEN": "tok-4711-abcdefghijkl"}}
+    said = remark("info", {"is": ["tok-4711-abcdefghijkl"]}, logger="tok-4711-abcdefghijkl")
+    large = remark("info", "x" * (LOG_BYTES_MAX + 1))
+    async with open_tenant_of(tmp_path, {"c": server}) as tenant, tools_of(tenant) as tools, wire(tools) as one:
+        await one.call("say", **large)
+        await one.call("say", **said, times=1_000)
+        await one.call("say", method="notifications/none")
+
+    heard = one.told("notifications/message")
+    assert heard[0]["data"] == "(a log message above 64 KiB was left out)"
+    assert 5 <= len(heard) <= 500  # of 1,000, which no machine takes 100 s for
+    assert "tok-4711" not in json.dumps(one.heard)
 
 
 @pytest.mark.slow
@@ -305,8 +361,9 @@ async def test_a_stream_brings_what_was_asked_for_and_nothing_else(tmp_path: Pat
     assert "notifications/tools/list_changed" not in told
 
 
+@pytest.mark.req("C-045")
 @pytest.mark.slow
-@pytest.mark.req("C-030", "C-031", "C-032", "C-038", "C-041", "C-049")
+@pytest.mark.req("C-030", "C-031", "C-032", "C-038", "C-041", "C-049", "C-050", "C-051", "G-017")
 @pytest.mark.parametrize("version", [LEGACY, MODERN])
 async def test_resources_and_prompts_pass(tmp_path: Path, version: str) -> None:
     async with (
@@ -320,6 +377,9 @@ async def test_resources_and_prompts_pass(tmp_path: Path, version: str) -> None:
         picture = await one.result("resources/read", {"uri": "test://static-binary"})
         missing = await one.error("resources/read", {"uri": "test://template/7"})
         absent = await one.error("prompts/get", {"name": "nonesuch"})
+        half = {"name": "test_prompt_with_arguments", "arguments": {"arg2": "b"}}
+        missing_one = await one.error("prompts/get", half)
+        no_text = await one.error("prompts/get", {**half, "arguments": {"arg1": 1, "arg2": "b"}})
         prompt = await one.result(
             "prompts/get", {"name": "test_prompt_with_arguments", "arguments": {"arg1": "a", "arg2": "b"}}
         )
@@ -331,6 +391,8 @@ async def test_resources_and_prompts_pass(tmp_path: Path, version: str) -> None:
     assert missing["code"] == (-32602 if version == MODERN else -32002)
     assert missing["data"]["uri"] == "test://template/7"
     assert absent["code"] == -32602
+    assert (missing_one["code"], missing_one["message"]) == (-32602, "the prompt needs arg1")  # which no server said
+    assert no_text["code"] == -32602
     assert "arg1='a'" in prompt["messages"][0]["content"]["text"]
 
 
@@ -348,6 +410,49 @@ async def test_completion_passes(tmp_path: Path) -> None:
     assert answer["completion"] == {"values": ["paris", "park", "party"], "total": 3, "hasMore": False}
     assert wrong["code"] == -32602
     assert one.greeting["capabilities"]["completions"] == {}
+
+
+def library(*more: str) -> dict[str, Any]:
+    return entry(SERVERS / "library.py", "2025-11-25", "resources,prompts,completions,templates", *more)
+
+
+@pytest.mark.req("A-048", "C-053", "C-054", "C-055", "C-056", "C-057")
+async def test_what_a_client_asks_to_complete_is_asked_of_the_server_that_has_it(tmp_path: Path) -> None:
+    async with (
+        open_tenant_of(tmp_path, {"l": library(), "w": watched(tmp_path, LEGACY)}) as tenant,
+        tools_of(tenant) as tools,
+        wire(tools) as one,
+        wire(tools, "2024-11-05") as oldest,
+    ):
+        await one.result("prompts/list")
+        await one.result("resources/templates/list")
+        argument = {"name": "topic", "value": "a"}
+        of_prompt = {"ref": {"type": "ref/prompt", "name": "q"}, "argument": argument}
+        given = [
+            (await each.result("completion/complete", asked))["completion"]
+            for each in (one, oldest)
+            for asked in (
+                {**of_prompt, "context": {"arguments": {"first": "b"}}},
+                {"ref": {"type": "ref/resource", "uri": "weird+x://{name}"}, "argument": argument},
+            )
+        ]
+        none = await one.result("completion/complete", {**of_prompt, "ref": {"type": "ref/prompt", "name": "w_p"}})
+        many = await one.result("completion/complete", {**of_prompt, "argument": {"name": "topic", "value": "many"}})
+        wrong = [
+            await one.error("completion/complete", asked)
+            for asked in ({"ref": of_prompt["ref"]}, {**of_prompt, "ref": {"type": "ref/resource", "uri": "w://nope"}})
+        ]
+
+    asked = json.loads(given[0]["values"][0])
+    assert (asked["ref"]["name"], asked["context"]) == ("q", {"arguments": {"first": "b"}})
+    assert (given[0]["total"], given[0]["hasMore"]) == (9, True)
+    assert json.loads(given[1]["values"][0])["ref"] == {"type": "ref/resource", "uri": "weird+x://{name}"}
+    assert given[:2] == given[2:]
+    assert (many["completion"]["values"][-1], many["completion"]["hasMore"]) == ("v99", True)
+    assert none["completion"]["values"] == []  # that server completes nothing
+    assert [each["code"] for each in wrong] == [-32602, -32002]
+    assert one.greeting["capabilities"]["completions"] == {}
+    assert "completions" not in oldest.greeting["capabilities"]
 
 
 @pytest.mark.slow

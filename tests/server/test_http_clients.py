@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from server.http_transcripts import FOLDER, callers, play
+from server.http_transcripts import NAMES as NAMES_OF_TRANSCRIPTS
 from server.services import serving
 
 if TYPE_CHECKING:
@@ -64,3 +66,15 @@ async def _works(client: Any) -> None:
     with pytest.raises(MCPError) as unknown:
         await client.call_tool("nope", {})
     assert unknown.value.error.code == -32602
+
+
+@pytest.mark.req("A-020", "A-024", "A-035", "A-041", "A-092", "B-036", "B-072", "K-002", "X-17", "X-20")
+async def test_the_transcripts_over_http_are_as_recorded() -> None:
+    spoken: dict[str, list[str]] = {}
+    with anyio.fail_after(120):
+        async with serving(callers()) as service:
+            for name in NAMES_OF_TRANSCRIPTS:
+                spoken[name] = await play(name, service)
+
+    for name, lines in spoken.items():
+        assert lines == (FOLDER / f"{name}.txt").read_text(encoding="utf-8").splitlines(), name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import itertools
 import json
@@ -15,6 +16,7 @@ import pytest
 from moonpool.core.errors import ConfigError
 from moonpool.server.http import request_limits, serving
 from moonpool.server.http.request_limits import Names, RequestError
+from moonpool.server.http.sessions import file_routes
 from server.services import JSON_TYPE, STREAMS, caller, execute, handshake, request
 from server.services import serving as served
 
@@ -47,6 +49,7 @@ async def service() -> AsyncGenerator[OpenService]:
         yield one
 
 
+@pytest.mark.claim("C-WEB-2")
 @pytest.mark.req("B-021", "B-076", "B-077", "L-016")
 async def test_foreign_names_are_refused(service: OpenService) -> None:
     for path, method in itertools.product(PATHS, ("POST", "GET", "DELETE")):
@@ -66,6 +69,7 @@ async def _refuses_foreign_names(service: OpenService, path: str, method: str) -
     assert await status(origin=service.base) not in {403, 421}
 
 
+@pytest.mark.claim("C-WEB-3")
 @pytest.mark.req("B-079", "A-021")
 async def test_bodies_that_cannot_be_read_get_one_error(service: OpenService) -> None:
     for row, path in itertools.product(UNREADABLE, ("/mcp", "/message?sessionId=x")):
@@ -83,6 +87,7 @@ async def _refuses_body(
     assert (await service.post(request("ping"))).status_code == 200
 
 
+@pytest.mark.claim("C-WEB-3")
 @pytest.mark.req("B-079", "B-080")
 async def test_slow_clients_are_dropped(service: OpenService, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_limits, "BODY_S", 0.05)
@@ -97,6 +102,22 @@ async def test_slow_clients_are_dropped(service: OpenService, monkeypatch: pytes
     assert b"400 Bad Request" in await _spoken(service, b"no HTTP\r\n\r\n")
     assert b"400 Bad Request" in await _spoken(service, b"GET / HTTP/1.1\r\nx: " + b"x" * 100_000)
     assert (await service.post(request("ping"))).status_code == 200
+
+
+@pytest.mark.claim("C-WEB-3")
+@pytest.mark.req("B-079")
+async def test_a_file_that_comes_too_slowly_is_given_up(service: OpenService, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(file_routes, "BODY_S", 0.05)
+    monkeypatch.setattr(serving, "HEAD_S", 0.5)  # for the rest of the body
+    session = (await service.http.post("/v1/sessions", json={})).json()["id"]
+    path = f"/v1/sessions/{session}/files/content?path=x"
+    head = f"PUT {path} HTTP/1.1\r\nhost: {service.base[7:]}\r\ncontent-length: 900\r\n\r\n"
+
+    refused = await _spoken(service, f"{head}abc".encode())
+    assert b'"transfer_timeout"' in refused
+    assert (await service.http.get(path)).json()["error"]["code"] == "file_missing"
+    assert (await service.http.put(path, content=b"all of it")).json()["size"] == 9
+    await service.http.delete(f"/v1/sessions/{session}")
 
 
 @pytest.mark.req("B-079")
@@ -116,12 +137,6 @@ def _taken(service: OpenService) -> int:
     return sum(kind.hits + kind.misses for kind in service.service.engine.pool.statistics().kinds)
 
 
-async def test_too_many_connections_are_told_so(service: OpenService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(serving, "CONNECTIONS_MAX", 0)
-
-    assert b"503 Service Unavailable" in await _spoken(service, b"")
-
-
 async def _spoken(service: OpenService, data: bytes) -> bytes:
     """What the service says to `data` until it closes the connection."""
     said = b""
@@ -135,6 +150,7 @@ async def _spoken(service: OpenService, data: bytes) -> bytes:
             return said
 
 
+@pytest.mark.claim("C-WEB-1")
 @pytest.mark.req("E-010", "E-018", "E-019", "B-023", "J-038")
 async def test_every_path_needs_a_credential() -> None:
     async with served({"good": caller("good", scopes=frozenset({"files"}))}) as service:
@@ -175,10 +191,25 @@ async def test_a_credential_without_the_scope_is_told_which() -> None:
             assert f'error="insufficient_scope", scope="{scope}"' in refused.headers["www-authenticate"]
         assert (await service.post(request("ping"), **run)).status_code == 200
         assert (await service.http.get("/sse", headers={**files, **STREAMS})).status_code == 403
+        for method in ("GET", "DELETE"):
+            assert (await service.http.request(method, "/mcp", headers={**files, **STREAMS})).status_code == 403
         assert (await service.http.get("/metrics", headers=run)).status_code == 403
         for name, status in (("tenants", 403), ("operators", 200)):  # figures are of all organisations together
             told = await service.http.get("/metrics", headers={"authorization": f"Bearer {name}"})
             assert told.status_code == status
+
+
+async def test_an_organisation_that_could_not_be_opened_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> Any:
+        raise OSError(errno.ENOSPC, "No space left on device", "/var/lib/secret")
+
+    async with served({"me": caller("me")}) as service:
+        with monkeypatch.context() as disk:
+            disk.setattr("moonpool.bootstrap.service.open_queue", full)
+            refused = await service.post(request("ping"), authorization="Bearer me")
+        assert (refused.status_code, refused.json()["error"]) == (503, "service_busy")
+        assert "secret" not in refused.text
+        assert (await service.post(request("ping"), authorization="Bearer me")).status_code == 200
 
 
 async def test_a_profile_that_is_not_offered_is_unknown() -> None:
@@ -193,6 +224,7 @@ async def test_a_profile_that_is_not_offered_is_unknown() -> None:
         assert other.status_code == 404
 
 
+@pytest.mark.req("G-023")
 async def test_probes_need_no_credential_and_say_little() -> None:
     async with served({}) as service:
         for path, said in (("/healthz", "ok\n"), ("/readyz", "ready\n")):
@@ -206,6 +238,7 @@ async def test_probes_need_no_credential_and_say_little() -> None:
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
 
 
+@pytest.mark.req("G-023")
 async def test_figures_are_for_everybody_only_without_authentication(service: OpenService) -> None:
     figures = await service.http.get("/metrics")
 

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import json
-from contextlib import asynccontextmanager
+import os
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
+from moonpool.server.http import principal_servers
 from server.services import (
     MODERN_META,
     STREAMS,
+    answer_of,
     caller,
     execute,
     handshake,
     modern_headers,
+    named,
     notification,
     request,
     serving,
+    streaming,
 )
 from waiting import until
 
@@ -40,36 +43,16 @@ async def service() -> AsyncGenerator[OpenService]:
         yield one
 
 
-@asynccontextmanager
-async def streaming(service: OpenService, method: str, path: str = "/mcp", **more: Any) -> AsyncGenerator[Any]:
-    async with service.http.stream(method, path, **more) as response:
-        yield response, _events(response)
-
-
-async def _events(response: httpx2.Response) -> AsyncIterator[dict[str, Any]]:
-    """Server-sent events, one by one."""
-    event: dict[str, Any] = {}
-    async for line in response.aiter_lines():
-        name, _, value = line.partition(": ")
-        if not line and event:
-            yield event
-            event = {}
-        elif name in {"id", "event", "retry"}:
-            event[name] = value
-        elif name == "data":
-            event["data"] = json.loads(value) if value.startswith("{") else None
-            event["text"] = value
-        elif name == "data:":
-            event["data"] = None
-
-
-async def answer_of(events: AsyncIterator[dict[str, Any]]) -> Any:
-    """The answer that a stream ends with."""
-    async for event in events:
-        data = event.get("data")
-        if data is not None and ("result" in data or "error" in data):
-            return data
-    return None
+@pytest.mark.skipif(os.geteuid() != 0, reason="without root there is one uid, which serves one organisation")
+async def test_the_organisation_with_most_callers_makes_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    few = {"other": caller("other", "acme")}
+    async with serving(few | {name: caller(name) for name in ("a", "b", "c")}) as service:
+        monkeypatch.setattr(principal_servers, "CALLERS_MAX", 3)
+        longest, first, second = [await service.session(authorization=f"Bearer {name}") for name in ("other", "a", "b")]
+        assert (await service.post(request("ping"), authorization="Bearer c")).status_code == 200
+        kept = [(await service.post(request("ping"), **one)).status_code for one in (longest, second)]
+        assert kept == [200, 200]
+        assert (await service.post(request("ping"), **first)).status_code == 404
 
 
 @pytest.mark.req("A-035", "A-041", "B-060", "B-061", "B-062", "B-065", "B-068", "A-024")
@@ -164,16 +147,17 @@ async def test_wrong_messages_have_the_codes_of_json_rpc(
     assert refused.status_code == (status or 200)
 
 
-@pytest.mark.req("B-064", "B-070", "B-073", "B-074", "B-048", "X-01")
-async def test_headers_must_fit(service: OpenService) -> None:
-    session = await service.session("2025-06-18")
+@pytest.mark.req("B-064", "B-070", "B-073", "B-074", "B-048", "L-007", "X-01")
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25"])
+async def test_headers_must_fit(service: OpenService, version: str) -> None:
+    session = await service.session(version)
 
     async def status(**headers: str) -> tuple[int, Any]:
         answer = await service.post(request("ping"), **headers)
         return answer.status_code, answer.json().get("error", {}).get("code")
 
     assert await status(**session, mcp_protocol_version="2025-03-26") == (400, -32600)
-    assert await status(**session, mcp_protocol_version="2025-06-18") == (200, None)
+    assert await status(**session, mcp_protocol_version=version) == (200, None)
     assert await status(mcp_protocol_version="1999-01-01") == (400, -32022)
     assert await status(mcp_session_id="a-guess") == (404, -32600)
     named = await service.post(request("tools/list", {"_meta": MODERN_META}))
@@ -222,7 +206,7 @@ async def test_ids_keep_their_type_and_text_its_characters(service: OpenService)
 async def test_progress_travels_on_the_stream_of_its_call(service: OpenService) -> None:
     session = await service.session()
     message = execute("print('one', flush=True)\nresult = 2", meta={"progressToken": "t"})
-    headers = {**STREAMS, **_named(session)}
+    headers = {**STREAMS, **named(session)}
 
     async with streaming(service, "POST", json=message, headers=headers) as (response, events):
         heard = [event async for event in events]
@@ -237,7 +221,7 @@ async def test_progress_travels_on_the_stream_of_its_call(service: OpenService) 
 @pytest.mark.req("B-044", "B-056", "B-057", "B-058", "B-050")
 async def test_a_broken_stream_is_resumed(service: OpenService) -> None:
     session = await service.session()
-    headers = {**STREAMS, **_named(session)}
+    headers = {**STREAMS, **named(session)}
     begin = execute(MARK, meta={"progressToken": 1})
     async with streaming(service, "POST", json=begin, headers=headers) as (_, events):
         await anext(events)
@@ -246,7 +230,7 @@ async def test_a_broken_stream_is_resumed(service: OpenService) -> None:
     other = await service.post(request("ping", id=2), **session)
     assert other.status_code == 200
 
-    resumed = {**_named(session), "accept": "text/event-stream", "last-event-id": seen["id"]}
+    resumed = {**named(session), "accept": "text/event-stream", "last-event-id": seen["id"]}
     async with streaming(service, "GET", headers=resumed) as (_, events):
         await service.post(notification("notifications/cancelled", {"requestId": 1}), **session)
         left = [event async for event in events]
@@ -259,14 +243,14 @@ async def test_a_broken_stream_is_resumed(service: OpenService) -> None:
 @pytest.mark.req("B-044", "B-057")
 async def test_a_call_goes_on_without_its_connection(service: OpenService) -> None:
     session = await service.session()
-    headers = {**STREAMS, **_named(session)}
+    headers = {**STREAMS, **named(session)}
     slow = execute(
         "import time\nprint('begun', flush=True)\ntime.sleep(0.3)\nresult = 'done'", meta={"progressToken": 1}
     )
     async with streaming(service, "POST", json=slow, headers=headers) as (_, events):
         first = await anext(events)
 
-    resumed = {**_named(session), "accept": "text/event-stream", "last-event-id": first["id"]}
+    resumed = {**named(session), "accept": "text/event-stream", "last-event-id": first["id"]}
     async with streaming(service, "GET", headers=resumed) as (_, events):
         heard = [event["data"] async for event in events]
 
@@ -277,7 +261,7 @@ async def test_a_call_goes_on_without_its_connection(service: OpenService) -> No
 @pytest.mark.req("A-071", "A-063", "A-072", "A-077", "A-010")
 async def test_a_cancelled_call_is_killed_and_not_answered(service: OpenService) -> None:
     session = await service.session()
-    headers = {**STREAMS, **_named(session)}
+    headers = {**STREAMS, **named(session)}
 
     async with streaming(service, "POST", json=execute(MARK, id=7, meta={"progressToken": 1}), headers=headers) as (
         _,
@@ -302,7 +286,7 @@ async def test_a_cancelled_call_is_killed_and_not_answered(service: OpenService)
 async def test_what_else_ends_a_call(service: OpenService, how: str) -> None:
     message: dict[str, Any] = execute(MARK, id=7, meta={"progressToken": 1})
     if how == "DELETE":
-        session = _named(await service.session())
+        session = named(await service.session())
         headers = {**STREAMS, **session}
     else:
         session = {}
@@ -320,7 +304,7 @@ async def test_what_else_ends_a_call(service: OpenService, how: str) -> None:
 
 @pytest.mark.req("B-048", "B-051", "B-052", "B-053")
 async def test_get_streams_are_bounded(service: OpenService) -> None:
-    session = {**_named(await service.session()), "accept": "text/event-stream"}
+    session = {**named(await service.session()), "accept": "text/event-stream"}
     async with anyio.create_task_group() as tasks:
 
         async def listen(*, task_status: anyio.abc.TaskStatus[None]) -> None:
@@ -348,8 +332,8 @@ async def test_ids_of_another_principal_are_unknown() -> None:
 
             for send in (
                 lambda headers: service.post(request("tools/list"), **headers),
-                lambda headers: service.http.get("/mcp", headers=_named({**headers, "accept": "text/event-stream"})),
-                lambda headers: service.http.delete("/mcp", headers=_named(headers)),
+                lambda headers: service.http.get("/mcp", headers=named({**headers, "accept": "text/event-stream"})),
+                lambda headers: service.http.delete("/mcp", headers=named(headers)),
             ):
                 foreign, unknown = await send(stolen), await send(guessed)
                 assert (foreign.status_code, foreign.content) == (404, unknown.content)
@@ -375,10 +359,6 @@ async def _first_line(events: AsyncIterator[dict[str, Any]]) -> str:
 
 def _without_date(response: httpx2.Response) -> dict[str, str]:
     return {name: value for name, value in response.headers.items() if name != "date"}
-
-
-def _named(headers: dict[str, str]) -> dict[str, str]:
-    return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 def _running(service: OpenService) -> int:

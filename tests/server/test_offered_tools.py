@@ -10,6 +10,7 @@ import jsonschema_rs
 import pytest
 
 import moonpool
+from installs import ROOT
 from moonpool.ipybox.mcp_server.definitions import OFFER as IPYBOX
 from moonpool.server.mcp.answers import ENVELOPE_KEY
 from moonpool.server.mcp.approver import FORM
@@ -48,6 +49,19 @@ def test_a_tool_is_named_described_and_typed(path: str) -> None:
     assert set(schema.get("required", [])) <= set(schema["properties"])
     assert not validator.is_valid({"no": "such argument"})
     assert validator.is_valid({}) is not bool(schema.get("required"))
+
+
+@pytest.mark.req("C-007")
+@every_row("name", [path.removeprefix("code.") for path in OFFERED if path.startswith("code.")])
+def test_arguments_and_what_comes_back_are_described_on_a_page(name: str) -> None:
+    page = (ROOT / "docs/reference/mcp-face.md").read_text(encoding="utf-8")
+    (row,) = [line for line in page.splitlines() if line.startswith(f"| `{name}` |")]
+    _, arguments, returns = row.strip("|").split("|")
+
+    assert set(OFFERED[f"code.{name}"]["inputSchema"]["properties"]) == set(re.findall(r"`(\w+)`", arguments)) - {
+        "stub", "typescript", "json",
+    }  # fmt: skip
+    assert len(returns) > 20
 
 
 @pytest.mark.req("C-010")

@@ -8,12 +8,15 @@ import re
 import signal
 import subprocess
 import threading
-from typing import TYPE_CHECKING, Any, Self
+from pathlib import Path
+from typing import Any, Self
 
+import anyio
 import httpx2
 import pytest
 
 import moonpool as moonpool_sdk
+from apps import fixture_server
 from cli.console import moonpool
 from commands.process import SCRIPT, Command
 from installs import node_environment
@@ -21,9 +24,6 @@ from server.other_clients import inspector_command, old_sdk_python
 from server.raw_client import environment
 from server.services import JSON_TYPE, execute, request
 from waiting import wait_until
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Serving:
@@ -51,7 +51,7 @@ class Serving:
             self.said.append(line.decode())
 
     def _address(self) -> str:
-        found = re.search(r"MCP at (http://127\.0\.0\.1:[1-9][0-9]*/mcp)\n", "".join(self.said))
+        found = re.search(r"MCP at (http://127\.0\.0\.1:[1-9][0-9]*/mcp)\b[^/]", "".join(self.said))
         return found[1] if found else ""
 
     def post(self, message: Any, **headers: str) -> httpx2.Response:
@@ -80,6 +80,7 @@ class Serving:
                 stream.close()
 
 
+@pytest.mark.claim("C-WEB-2")
 @pytest.mark.req("B-078", "E-056")
 @pytest.mark.parametrize(
     ("options", "code", "said"),
@@ -103,8 +104,23 @@ def test_what_is_not_started(tmp_path: Path, options: list[str], code: str, said
     assert ended.stderr.rstrip().endswith(f"[{code}]")
 
 
+def test_a_data_folder_that_others_can_change_is_not_used(tmp_path: Path) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    ended = moonpool(tmp_path, "serve", "--port", "0", "--data-dir", str(shared))
+    assert (ended.exit_code, list(shared.iterdir())) == (2, [])
+    assert "everybody can write" in ended.stderr
+
+    if os.geteuid() == 0:
+        shared.chmod(0o755)
+        os.chown(shared, 65534, -1)
+        ended = moonpool(tmp_path, "serve", "--port", "0", "--data-dir", str(shared))
+        assert (ended.exit_code, "belongs to uid 65534" in ended.stderr) == (2, True)
+
+
 @pytest.mark.slow
-@pytest.mark.req("H-057")
+@pytest.mark.req("B-022", "B-077", "H-057", "K-016")
 def test_a_call_in_progress_ends_before_the_process_does(tmp_path: Path) -> None:
     state = tmp_path / "organisations"
     answers: list[httpx2.Response] = []
@@ -113,14 +129,23 @@ def test_a_call_in_progress_ends_before_the_process_does(tmp_path: Path) -> None
         calling = threading.Thread(target=lambda: answers.append(serving.post(execute(code))))
         calling.start()
         wait_until(lambda: _in_progress(state), within_s=30)
+        listens_at = _listening(int(serving.url.split(":")[2].partition("/")[0]))
         exit_code = serving.stop()
         calling.join(30)
     assert json.loads(answers[0].json()["result"]["content"][0]["text"])["data"] == "whole"
     assert exit_code == 0
+    assert listens_at == ["0100007F"]  # 127.0.0.1, and nothing else
     assert (state / "private" / "audit.sqlite3").is_file()
     assert not (state / "environments").exists()
     with pytest.raises(httpx2.ConnectError):
         serving.post(request("ping"))
+
+
+def _listening(port: int) -> list[str]:
+    """The addresses at which somebody listens at this port, as the kernel writes them."""
+    tables = [Path(f"/proc/net/{name}") for name in ("tcp", "tcp6")]
+    rows = [line.split() for table in tables if table.exists() for line in table.read_text("utf-8").splitlines()[1:]]
+    return [row[1].partition(":")[0] for row in rows if row[3] == "0A" and int(row[1].partition(":")[2], 16) == port]
 
 
 def _in_progress(state: Path) -> bool:
@@ -153,6 +178,7 @@ asyncio.run(main(sys.argv[1]))
 
 
 @pytest.mark.slow
+@pytest.mark.req("A-092", "B-081", "G-009", "G-013", "G-016", "P-001")
 def test_the_older_sdk_and_the_inspector_work(tmp_path: Path) -> None:
     with Serving(tmp_path) as serving:
         old = subprocess.run(
@@ -169,6 +195,11 @@ def test_the_older_sdk_and_the_inspector_work(tmp_path: Path) -> None:
             assert [tool["name"] for tool in listed["tools"]][2] == "execute_code"
             call = ("tools/call", "--tool-name", "execute_code", "--tool-arg", "code=result = 6 * 7")
             assert _inspect(url, transport, *call)["structuredContent"] == {"ok": True, "data": 42}
+        (prompt,) = _inspect(serving.url, "http", "prompts/list")["prompts"]
+        shown = _inspect(serving.url, "http", "prompts/get", "--prompt-name", prompt["name"])
+        assert "Rules:" in shown["messages"][0]["content"]["text"]
+        (template,) = _inspect(sse, "sse", "resources/templates/list")["resourceTemplates"]
+        assert template["uriTemplate"].startswith("moonpool://")
 
 
 def _inspect(url: str, transport: str, method: str, *more: str) -> Any:
@@ -180,6 +211,7 @@ def _inspect(url: str, transport: str, method: str, *more: str) -> Any:
     return json.loads(done.stdout)
 
 
+@pytest.mark.claim("C-TEN-1")
 @pytest.mark.anyio
 @pytest.mark.req("F-005", "F-007", "F-009")
 @pytest.mark.skipif(os.geteuid() != 0, reason="without root there is one uid, which serves one organisation")
@@ -209,3 +241,29 @@ async def test_with_keys_organisations_share_a_service_and_nothing_else(tmp_path
     assert (foreign.status_code, unknown.status_code, without.status_code) == (404, 404, 401)
     assert foreign.json()["error"]["code"] == unknown.json()["error"]["code"]
     assert listed.exit_code == 0
+
+
+@pytest.mark.anyio
+@pytest.mark.slow
+@pytest.mark.req("G-020")
+async def test_log_messages_of_a_server_arrive_over_every_transport(tmp_path: Path) -> None:
+    from mcp import Client, StdioServerParameters
+    from mcp.client.sse import sse_client
+
+    config = tmp_path / "servers.json"
+    entry = fixture_server("curious.py", "legacy", allow=["*"], expose="direct")
+    config.write_text(json.dumps({"mcpServers": {"curious": entry}}), encoding="utf-8")
+    options = ["--config", str(config), "--profile", "direct"]
+    command = StdioServerParameters(command=str(SCRIPT), args=["mcp", *options], env=environment())
+    heard: list[Any] = []
+
+    async def hear(told: Any) -> None:
+        heard.append(told.data)
+
+    with Serving(tmp_path, *options) as serving, anyio.fail_after(120):
+        sse = sse_client(serving.url.removesuffix("/mcp") + "/sse")
+        for number, transport in enumerate((command, sse, serving.url)):
+            said = {"method": "notifications/message", "params": {"level": "info", "data": number}}
+            async with Client(transport, mode="legacy", logging_callback=hear) as client:
+                await client.call_tool("say", said)
+    assert heard == [0, 1, 2]

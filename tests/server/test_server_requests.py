@@ -74,6 +74,7 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "watched": {"sampling": "ask"},
             }.items()
         },
+        "opens": fixture_server("raw.py", "refuses", allow=["*"], elicitation="relay"),
         "hurried": fixture_server("curious.py", "legacy", allow=["*"], elicitation="relay", timeout_s=1.5),
         "eager": fixture_server("curious.py", "legacy", allow=["*"], elicitation="relay"),
     }
@@ -163,6 +164,30 @@ def test_an_address_is_shown_to_a_client_that_opens_some(clients: Clients, era: 
 
     assert (asked["params"]["mode"], asked["params"]["url"]) == ("url", "https://h.example/sign")
     assert answer_in(data) == {"action": "accept"}
+
+
+def refused_until(*addresses: Any) -> str:
+    data = {"elicitations": [{"mode": "url", "message": "Sign", "url": one, "elicitationId": "e"} for one in addresses]}
+    error = {"code": -32042, "message": "sign first", "data": data}
+    return (
+        f"import json, servers.opens as s\nr = await s.echo(**json.loads({json.dumps(error)!r}))\n"
+        "result = [r['ok'], r['error']['message']]"
+    )
+
+
+@pytest.mark.req("L-032")
+@pytest.mark.parametrize("era", ERAS)
+def test_an_address_that_a_call_needs_is_shown_whole_and_opened_by_nobody_here(clients: Clients, era: str) -> None:
+    address = "https://h.example/a/very/long?state=" + "x" * 300
+    [asked], (ok, said) = clients.run(era, refused_until(address), {"action": "accept"})
+    _, (_, declined) = clients.run(era, refused_until(address), {"action": "decline"})
+
+    assert (asked["params"]["mode"], asked["params"]["url"]) == ("url", address)
+    assert (ok, "sign first" in said, said.endswith("call again once that is done")) == (False, True, True)
+    assert "call again" not in declined
+    for useless in ((), ("javascript:alert(1)",), ("http://u:p@h.example",), (7,), ("https://h.example",) * 4):
+        asked, (ok, said) = clients.run(era, refused_until(*useless))  # nobody is asked, and it is refused
+        assert (asked, ok, "call again" in said) == ([], False, False)
 
 
 @pytest.mark.req("D-035", "D-036", "D-037", "D-038", "A-091")

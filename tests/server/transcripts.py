@@ -80,9 +80,9 @@ def play(version: str, config: Path) -> list[str]:
     with RawClient(config, MOONPOOL_LEARN="off") as client:
         for message in conversation(version):
             client.send(message)
-            lines.append("> " + _line(message))
+            lines.append("> " + line_of(message))
             if isinstance(message, list) or "id" in message:
-                lines.append("< " + _line(_sorted(client.receive())))
+                lines.append("< " + line_of(_sorted(client.receive())))
         assert client.close() == 0
         assert client.rest() == []
     return lines
@@ -101,7 +101,8 @@ def _sorted(answer: Any) -> Any:
     return sorted(answer, key=lambda one: str(one["id"])) if isinstance(answer, list) else answer
 
 
-def _line(message: Any) -> str:
+def line_of(message: Any) -> str:
+    """JSON without what differs from run to run."""
     text = json.dumps(_settled(message), ensure_ascii=False)
     return re.sub(r"sha256:[0-9a-f]{64}", "sha256:DIGEST", text)
 

@@ -12,10 +12,10 @@ from moonpool.store.database.addresses import PostgresAddress
 from moonpool.store.fake import MemoryJournal
 from moonpool.store.journal import open_journal
 from moonpool.store.journal_reading import FileJournalReader
-from moonpool.store.postgres_chain import create_schema
 from moonpool.store.postgres_connections import open_connections
 from moonpool.store.postgres_journal import open_postgres_journal
 from moonpool.store.postgres_reading import PostgresJournalReader
+from moonpool.store.postgres_schema import create_schema
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -1,4 +1,4 @@
-"""The queue of approvals: one answer to each request, taken once, whoever shares the file."""
+"""The queue of approvals, in a file and in PostgreSQL: one answer to each request, taken once, whoever shares it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Never, TypeAlias, cast
 
 import pytest
 
@@ -15,7 +15,8 @@ from commands.process import Command
 from moonpool.core.audit import JournalError
 from moonpool.core.calls import ApprovalState
 from moonpool.core.manifest import ToolDefinition
-from moonpool.features.approvals import table
+from moonpool.features.approvals import database_table, rows
+from moonpool.features.approvals.database_table import ApprovalRows
 from moonpool.features.approvals.model import (
     Answerer,
     ApprovalAnswerError,
@@ -26,9 +27,12 @@ from moonpool.features.approvals.model import (
     QueueState,
 )
 from moonpool.features.approvals.service import Approvals, grant_terms
-from moonpool.features.approvals.table import WAITING_MAX, ApprovalStore
+from moonpool.features.approvals.table import ApprovalStore
 from moonpool.policy import CallFacts, Condition, Glob
+from moonpool.store.database.base import DatabaseError
+from moonpool.store.outbox import Delivery
 from moonpool.store.process_marks import is_gone, own_mark
+from tenant_databases import OpenedDatabase, organisation, tenant_database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,7 +40,10 @@ if TYPE_CHECKING:
 
     from moonpool.core.audit_records import ApprovalGrantRecord
     from moonpool.features.approvals.service import GrantTerms
+    from moonpool.store.database.base import Database
 
+__all__ = ["organisation", "tenant_database"]
+AnyStore: TypeAlias = ApprovalStore | ApprovalRows
 RECORDS: list[ApprovalGrantRecord] = []
 PERSON = Answerer(name="terminal:alice", person=True)
 PROGRAM = Answerer(name="command:alice", person=False)
@@ -63,8 +70,26 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "private" / "approvals.sqlite3"
 
 
+@pytest.fixture(params=["file", "postgresql"])
+def opening(request: pytest.FixtureRequest) -> Callable[[Clock], AnyStore]:
+    """Opens the queue once more: as another process would."""
+    if request.param == "file":
+        path: Path = request.getfixturevalue("path")
+        return lambda clock: ApprovalStore(path, is_gone=is_gone, clock=clock)
+    opened: OpenedDatabase = request.getfixturevalue("tenant_database")
+    name: str = request.getfixturevalue("organisation")
+    return lambda clock: ApprovalRows(opened.database, opened.loop, name, clock=clock)
+
+
 @pytest.fixture
-def store(path: Path, clock: Clock) -> Iterator[ApprovalStore]:
+def store(opening: Callable[[Clock], AnyStore], clock: Clock) -> Iterator[AnyStore]:
+    made = opening(clock)
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def file_store(path: Path, clock: Clock) -> Iterator[ApprovalStore]:
     made = ApprovalStore(path, is_gone=is_gone, clock=clock)
     yield made
     made.close()
@@ -89,7 +114,7 @@ def facts(**changes: object) -> CallFacts:
 
 
 def covering(
-    store: ApprovalStore,
+    store: AnyStore,
     facts: CallFacts,
     *,
     human_only: bool = False,
@@ -124,7 +149,7 @@ def covers(
 
 @pytest.mark.req("I-050")
 @pytest.mark.parametrize("yes", [True, False])
-def test_an_answer_reaches_who_asked_once(store: ApprovalStore, yes: bool) -> None:
+def test_an_answer_reaches_who_asked_once(store: AnyStore, yes: bool) -> None:
     store.put(asked())
     assert store.take("a" * 32, "sha256:a") is None
     store.answer("a" * 32, "sha256:a", approved=yes, approver="terminal:alice", note="why")
@@ -141,7 +166,7 @@ def test_an_answer_reaches_who_asked_once(store: ApprovalStore, yes: bool) -> No
     ("request_id", "digest"), [("b" * 32, "sha256:a"), ("a" * 32, "sha256:b"), ("a" * 32, "")], ids=str
 )
 def test_an_answer_to_another_question_or_other_arguments_is_none(
-    store: ApprovalStore, request_id: str, digest: str
+    store: AnyStore, request_id: str, digest: str
 ) -> None:
     store.put(asked())
     with pytest.raises(ApprovalAnswerError):
@@ -149,7 +174,7 @@ def test_an_answer_to_another_question_or_other_arguments_is_none(
     assert store.take("a" * 32, "sha256:a") is None
 
 
-def test_an_approval_is_not_taken_for_other_arguments(store: ApprovalStore) -> None:
+def test_an_approval_is_not_taken_for_other_arguments(store: AnyStore) -> None:
     store.put(asked())
     store.answer("a" * 32, "sha256:a", approved=True, approver="x")
     answer = store.take("a" * 32, "sha256:other")
@@ -157,11 +182,13 @@ def test_an_approval_is_not_taken_for_other_arguments(store: ApprovalStore) -> N
     assert answer.state is ApprovalState.REJECTED
 
 
-def test_of_many_who_answer_at_once_one_is_heard(store: ApprovalStore, path: Path, clock: Clock) -> None:
+def test_of_many_who_answer_at_once_one_is_heard(
+    store: AnyStore, opening: Callable[[Clock], AnyStore], clock: Clock
+) -> None:
     store.put(asked())
 
     def answer(number: int) -> bool:
-        own = ApprovalStore(path, is_gone=is_gone, clock=clock)
+        own = opening(clock)
         try:
             own.answer("a" * 32, "sha256:a", approved=bool(number % 2), approver=f"p{number}")
         except ApprovalAnswerError:
@@ -174,7 +201,7 @@ def test_of_many_who_answer_at_once_one_is_heard(store: ApprovalStore, path: Pat
         assert sum(pool.map(answer, range(16))) == 1
 
 
-def test_too_late_is_too_late(store: ApprovalStore, clock: Clock) -> None:
+def test_too_late_is_too_late(store: AnyStore, clock: Clock) -> None:
     store.put(asked())
     clock.now += 600
     with pytest.raises(ApprovalAnswerError, match="it is expired"):
@@ -186,7 +213,7 @@ def test_too_late_is_too_late(store: ApprovalStore, clock: Clock) -> None:
 
 @pytest.mark.parametrize(("late_s", "state"), [(10, "withdrawn"), (599.5, "expired")])
 def test_a_request_that_is_withdrawn_cannot_be_answered(
-    store: ApprovalStore, clock: Clock, late_s: float, state: str
+    store: AnyStore, clock: Clock, late_s: float, state: str
 ) -> None:
     store.put(asked())
     clock.now += late_s
@@ -226,17 +253,16 @@ def test_requests_of_a_process_that_was_killed_are_abandoned(path: Path) -> None
     store.close()
 
 
-def test_the_queue_is_bounded_and_says_so(store: ApprovalStore) -> None:
-    for number in range(WAITING_MAX):
+def test_the_queue_is_bounded_and_says_so(store: AnyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "WAITING_MAX", 12)
+    for number in range(12):
         store.put(asked(f"{number:032d}"))
     with pytest.raises(ApprovalQueueError, match="answer some of them first"):
         store.put(asked())
 
 
-def test_one_principal_leaves_room_for_the_requests_of_others(
-    store: ApprovalStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(table, "WAITING_MAX", 3)  # of one, so 4 of all
+def test_one_principal_leaves_room_for_the_requests_of_others(store: AnyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "WAITING_MAX", 3)  # of one, so 4 of all
     for number in range(3):
         store.put(asked(f"{number:032d}"))
     with pytest.raises(ApprovalQueueError, match="too many requests of yours wait"):
@@ -244,16 +270,16 @@ def test_one_principal_leaves_room_for_the_requests_of_others(
     store.put(asked("b" * 32, principal="local:bob", whole="x" * 50))
     with pytest.raises(ApprovalQueueError, match="too many requests of all callers wait"):
         store.put(asked("c" * 32, principal="local:bob"))
-    monkeypatch.setattr(table, "WAITING_MAX", 100)
-    monkeypatch.setattr(table, "WAITING_CHARS_MAX", 40)
+    monkeypatch.setattr(rows, "WAITING_MAX", 100)
+    monkeypatch.setattr(rows, "WAITING_CHARS_MAX", 40)
     with pytest.raises(ApprovalQueueError, match="too many requests of yours wait"):
         store.put(asked("c" * 32, principal="local:bob"))
 
 
 def test_one_principal_leaves_room_for_the_grants_of_others(
-    store: ApprovalStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    store: AnyStore, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(table, "GRANTS_MAX", 2)  # of one, so 3 of all
+    monkeypatch.setattr(rows, "GRANTS_MAX", 2)  # of one, so 3 of all
     approvals, whose = Approvals(store, RECORDS.append, clock=clock), []
     for number, principal in enumerate(["local:alice"] * 3 + ["local:bob"] * 2):
         store.put(asked(f"{number:032d}", principal=principal))
@@ -268,8 +294,8 @@ def test_one_principal_leaves_room_for_the_grants_of_others(
     assert whose == ["local:alice", "local:alice", alice, "local:bob", bob]
 
 
-def test_requests_that_are_over_are_bounded_by_number(store: ApprovalStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table, "OVER_MAX", 2)
+def test_requests_that_are_over_are_bounded_by_number(store: AnyStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rows, "OVER_MAX", 2)
     for number in range(5):
         store.put(asked(f"{number:032d}", at=Clock.now + number))
         store.withdraw(f"{number:032d}")
@@ -277,26 +303,26 @@ def test_requests_that_are_over_are_bounded_by_number(store: ApprovalStore, monk
     assert {one.request_id for one in store.requests(waiting_only=False)} == {f"{3:032d}", f"{4:032d}", "a" * 32}
 
 
-def test_what_is_over_is_forgotten_after_a_week(store: ApprovalStore, clock: Clock) -> None:
+def test_what_is_over_is_forgotten_after_a_week(store: AnyStore, clock: Clock) -> None:
     store.put(asked())
     clock.now += 8 * 86_400
     store.put(asked("b" * 32, at=clock.now, expires_at=clock.now + 1))
     assert [one.request_id for one in store.requests(waiting_only=False)] == ["b" * 32]
 
 
-def test_texts_are_cut_and_half_characters_survive(store: ApprovalStore) -> None:
+def test_texts_are_cut_and_half_characters_survive(store: AnyStore) -> None:
     store.put(asked(arguments="x" * 100_000, reason="\ud800", tool_name="\x1b[2J"))
     kept = store.requests(waiting_only=True)[0].request
     assert (len(kept.arguments), kept.reason, kept.tool_name) == (8000, "?", "\x1b[2J")
 
 
-def test_nobody_else_can_read_the_file(store: ApprovalStore, path: Path) -> None:
-    store.put(asked())
+def test_nobody_else_can_read_the_file(file_store: ApprovalStore, path: Path) -> None:
+    file_store.put(asked())
     assert {one.stat().st_mode & 0o077 for one in (path, path.parent)} == {0}
 
 
-def test_looking_for_approval_grants_makes_no_file(store: ApprovalStore, path: Path) -> None:
-    assert store.grants_for("p", "s", "t") == []
+def test_looking_for_approval_grants_makes_no_file(file_store: ApprovalStore, path: Path) -> None:
+    assert file_store.grants_for("p", "s", "t") == []
     assert not path.exists()
 
 
@@ -309,14 +335,14 @@ def test_a_damaged_file_is_one_sentence(path: Path, content: bytes) -> None:
         store.requests(waiting_only=True)
 
 
-def test_a_file_of_a_newer_release_is_left_alone(store: ApprovalStore, path: Path) -> None:
-    store.put(asked())
-    store.close()
+def test_a_file_of_a_newer_release_is_left_alone(file_store: ApprovalStore, path: Path) -> None:
+    file_store.put(asked())
+    file_store.close()
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA user_version=99")
     connection.close()
     with pytest.raises(ApprovalQueueError, match="newer Moonpool"):
-        store.requests(waiting_only=True)
+        file_store.requests(waiting_only=True)
 
 
 @pytest.mark.parametrize(
@@ -336,7 +362,7 @@ def test_a_file_of_a_newer_release_is_left_alone(store: ApprovalStore, path: Pat
     ],
 )  # fmt: skip
 def test_an_approval_grant_covers_what_it_says(
-    store: ApprovalStore, clock: Clock, changes: dict[str, object], covered: bool
+    store: AnyStore, clock: Clock, changes: dict[str, object], covered: bool
 ) -> None:
     store.put(asked())
     terms = grant_terms("7d", ["/repo=acme/*"])
@@ -353,7 +379,7 @@ def test_an_approval_grant_covers_what_it_says(
     ],
 )
 def test_an_approval_grant_covers_other_arguments_only_where_it_says_so(
-    store: ApprovalStore, clock: Clock, terms: GrantTerms, others: bool
+    store: AnyStore, clock: Clock, terms: GrantTerms, others: bool
 ) -> None:
     store.put(asked())
     Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=terms)
@@ -375,7 +401,7 @@ def test_answers_of_before_cover_what_they_covered(path: Path, clock: Clock) -> 
     store.close()
 
 
-def test_an_approval_grant_belongs_to_a_server_not_to_its_name(store: ApprovalStore, clock: Clock) -> None:
+def test_an_approval_grant_belongs_to_a_server_not_to_its_name(store: AnyStore, clock: Clock) -> None:
     store.put(asked())
     Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=grant_terms("7d", []))
     assert covering(store, facts())
@@ -446,7 +472,7 @@ def test_answers_that_name_no_server_do_not_count_any_more(path: Path, clock: Cl
     store.close()
 
 
-def test_nothing_is_approved_for_a_while_by_who_has_not_seen_it_all(store: ApprovalStore, clock: Clock) -> None:
+def test_nothing_is_approved_for_a_while_by_who_has_not_seen_it_all(store: AnyStore, clock: Clock) -> None:
     approvals, terms = Approvals(store, RECORDS.append, clock=clock), grant_terms("1h", [])
     store.put(asked(cut=True, whole='{"repo":"acme/x"}'))
     store.put(asked("b" * 32, cut=True))
@@ -465,14 +491,14 @@ def test_nothing_is_approved_for_a_while_by_who_has_not_seen_it_all(store: Appro
     [(False, False, True), (False, True, False), (True, True, True), (True, False, True)],
 )
 def test_a_call_reserved_for_a_person_needs_an_answer_given_to_one(
-    store: ApprovalStore, clock: Clock, given: bool, wanted: bool, covered: bool
+    store: AnyStore, clock: Clock, given: bool, wanted: bool, covered: bool
 ) -> None:
     store.put(asked(human_only=given))
     Approvals(store, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=grant_terms("1h", []))
     assert bool(covering(store, facts(), human_only=wanted)) is covered
 
 
-def test_an_approval_grant_ends_by_itself_and_by_hand(store: ApprovalStore, clock: Clock) -> None:
+def test_an_approval_grant_ends_by_itself_and_by_hand(store: AnyStore, clock: Clock) -> None:
     approvals = Approvals(store, RECORDS.append, clock=clock)
     for letter, duration in (("a", "30m"), ("b", "7d")):
         store.put(asked(letter * 32))
@@ -487,7 +513,7 @@ def test_an_approval_grant_ends_by_itself_and_by_hand(store: ApprovalStore, cloc
         approvals.remove_grant(left.answer_id, PERSON)
 
 
-def test_an_answer_that_came_too_late_leaves_no_grant(store: ApprovalStore, clock: Clock) -> None:
+def test_an_answer_that_came_too_late_leaves_no_grant(store: AnyStore, clock: Clock) -> None:
     store.put(asked())
     clock.now += 600
     with pytest.raises(ApprovalAnswerError):
@@ -503,17 +529,17 @@ def test_an_answer_that_came_too_late_leaves_no_grant(store: ApprovalStore, cloc
         pytest.param(
             lambda store, clock: (clock.go_on(600), store.withdraw("a" * 32)), QueueState.EXPIRED, id="expired"
         ),
-        pytest.param(lambda store, _: store.end_owners(), QueueState.ABANDONED, id="the process was killed"),
+        pytest.param(None, QueueState.ABANDONED, id="the process was killed"),
     ],
 )
 def test_who_answers_before_the_end_and_is_not_heard_is_told(
-    path: Path, clock: Clock, over: Callable[[Any, Clock], object], state: QueueState, yes: bool
+    store: AnyStore,
+    clock: Clock,
+    monkeypatch: pytest.MonkeyPatch,
+    over: Callable[[Any, Clock], object] | None,
+    state: QueueState,
+    yes: bool,
 ) -> None:
-    class Ending(ApprovalStore):
-        def end_owners(self) -> None:
-            self._is_gone = lambda _: True
-
-    store = Ending(path, is_gone=lambda _: False, clock=clock)
     approvals = Approvals(store, RECORDS.append, clock=clock)
     store.put(asked())
     if yes:
@@ -521,7 +547,12 @@ def test_who_answers_before_the_end_and_is_not_heard_is_told(
     else:
         answered, grant = approvals.deny("a" * 32, PERSON), None
     assert approvals.was_taken(answered, PERSON, grant, within_s=0) is False
-    over(store, clock)
+    if over is not None:
+        over(store, clock)
+    elif isinstance(store, ApprovalRows):
+        monkeypatch.setattr(database_table, "SEEN_WITHIN_S", -1.0)
+    else:
+        monkeypatch.setattr(store, "_is_gone", lambda _: True)
     with pytest.raises(ApprovalAnswerError, match=f"came too late: it is {state}"):
         approvals.was_taken(answered, PERSON, grant)
     assert store.grants() == []
@@ -529,10 +560,9 @@ def test_who_answers_before_the_end_and_is_not_heard_is_told(
     assert taken is not None
     expired = state is QueueState.EXPIRED
     assert taken.state is (ApprovalState.EXPIRED if expired else ApprovalState.REJECTED)
-    store.close()
 
 
-def test_who_answers_learns_that_it_was_heard(store: ApprovalStore, clock: Clock) -> None:
+def test_who_answers_learns_that_it_was_heard(store: AnyStore, clock: Clock) -> None:
     approvals = Approvals(store, RECORDS.append, clock=clock)
     store.put(asked())
     answered, _ = approvals.approve("a" * 32, PERSON)
@@ -541,7 +571,7 @@ def test_who_answers_learns_that_it_was_heard(store: ApprovalStore, clock: Clock
     assert approvals.was_taken(answered, PERSON) is True
 
 
-def test_a_program_cannot_answer_for_a_person(store: ApprovalStore, clock: Clock) -> None:
+def test_a_program_cannot_answer_for_a_person(store: AnyStore, clock: Clock) -> None:
     store.put(asked(human_only=True))
     approvals = Approvals(store, RECORDS.append, clock=clock)
     with pytest.raises(ApprovalAnswerError, match="wants a person to answer"):
@@ -549,7 +579,7 @@ def test_a_program_cannot_answer_for_a_person(store: ApprovalStore, clock: Clock
     assert approvals.deny("a" * 32, PROGRAM).state is QueueState.DENIED
 
 
-def test_the_beginning_of_an_id_is_enough_if_it_names_one(store: ApprovalStore, clock: Clock) -> None:
+def test_the_beginning_of_an_id_is_enough_if_it_names_one(store: AnyStore, clock: Clock) -> None:
     for end in ("1", "2"):
         store.put(asked("abcdefgh" + end * 24))
     approvals = Approvals(store, RECORDS.append, clock=clock)
@@ -559,9 +589,9 @@ def test_the_beginning_of_an_id_is_enough_if_it_names_one(store: ApprovalStore, 
             approvals.find(unclear)
 
 
-def test_a_store_that_is_locked_says_so(store: ApprovalStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_is_locked_says_so(file_store: ApprovalStore, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("moonpool.features.approvals.sqlite_file._BUSY_S", 0.01)
-    store.put(asked())
+    file_store.put(asked())
     other = sqlite3.connect(path, isolation_level=None)
     other.execute("BEGIN IMMEDIATE")
     impatient = ApprovalStore(path, is_gone=is_gone)
@@ -584,7 +614,7 @@ def test_terms_that_say_nothing_clear_are_refused(duration: str, where: list[str
         grant_terms(duration, where)
 
 
-def test_a_condition_is_kept_as_it_was_given(store: ApprovalStore, clock: Clock) -> None:
+def test_a_condition_is_kept_as_it_was_given(store: AnyStore, clock: Clock) -> None:
     store.put(asked(arguments='{"a/b":"x=1","c":""}'))
     Approvals(store, RECORDS.append, clock=clock).approve(
         "a" * 32, PERSON, terms=grant_terms("1h", ["/a~1b=x=*", "/c="])
@@ -593,7 +623,7 @@ def test_a_condition_is_kept_as_it_was_given(store: ApprovalStore, clock: Clock)
     assert kept.where == (Condition("/a~1b", Glob(("x=*",))), Condition("/c", Glob(("",))))
 
 
-def test_an_answer_that_cannot_be_put_on_record_is_none(store: ApprovalStore, clock: Clock) -> None:
+def test_an_answer_that_cannot_be_put_on_record_is_none(store: AnyStore, clock: Clock) -> None:
     def full(_: ApprovalGrantRecord) -> None:
         raise JournalError("disk full")
 
@@ -607,3 +637,44 @@ def test_an_answer_that_cannot_be_put_on_record_is_none(store: ApprovalStore, cl
     with pytest.raises(JournalError):
         Approvals(store, full, clock=clock).remove_grant(given.answer_id, PERSON)
     assert len(store.grants()) == 1
+
+
+def test_an_organisation_sees_and_answers_its_own_only(tenant_database: OpenedDatabase, clock: Clock) -> None:
+    one, other = (ApprovalRows(tenant_database.database, tenant_database.loop, name, clock=clock) for name in "ab")
+    one.put(asked())
+    Approvals(one, RECORDS.append, clock=clock).approve("a" * 32, PERSON, terms=grant_terms("1h"))
+    assert (other.requests(waiting_only=False), other.grants(), covering(other, facts())) == ([], [], [])
+    with pytest.raises(ApprovalAnswerError, match="there is no request"):
+        other.answer("a" * 32, "sha256:a", approved=False, approver="x")
+    other.withdraw("a" * 32)
+    taken = other.take("a" * 32, "sha256:a")
+    assert taken is not None
+    assert taken.state is ApprovalState.REJECTED
+    assert not other.remove_grant(one.grants()[0].answer_id, Delivery(RECORDS[-1], RECORDS.append))
+    other.put(asked())  # an id is an organisation's own
+    assert one.take("a" * 32, "sha256:a") == replace(taken, state=ApprovalState.APPROVED, approver=PERSON.name, note="")
+
+
+def test_who_asked_and_looks_is_not_gone(
+    tenant_database: OpenedDatabase, organisation: str, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = ApprovalRows(tenant_database.database, tenant_database.loop, organisation, clock=clock)
+    store.put(asked())
+    monkeypatch.setattr(database_table, "SEEN_EVERY_S", 0.0)
+    before = store.requests(waiting_only=True)
+    assert store.take("a" * 32, "sha256:a") is None
+    monkeypatch.setattr(database_table, "SEEN_WITHIN_S", 0.0)
+    assert (len(before), store.requests(waiting_only=False)[0].state) == (1, QueueState.ABANDONED)
+
+
+def test_a_database_that_is_away_has_not_said_yes(tenant_database: OpenedDatabase, clock: Clock) -> None:
+    class Away:
+        async def read(self, _: object) -> Never:
+            raise DatabaseError("the server is away")
+
+        write = read
+
+    store = ApprovalRows(cast("Database", Away()), tenant_database.loop, "acme", clock=clock)
+    for used in (lambda: store.put(asked()), lambda: store.take("a" * 32, "sha256:a"), store.grants):
+        with pytest.raises(ApprovalQueueError, match="the server is away"):
+            used()

@@ -49,7 +49,7 @@ async def test_what_was_written_is_read_at_once(opened: Database) -> None:
     assert await opened.write(made("acme")) == "acme"
 
     (row,) = await opened.read(select(ORGANISATION))
-    assert tuple(row) == ("acme", "Acme", 1.5, None)
+    assert tuple(row)[:4] == ("acme", "Acme", 1.5, None)
 
 
 @pytest.mark.parametrize("durable", [True, False])

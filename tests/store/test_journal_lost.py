@@ -254,7 +254,7 @@ async def test_no_call_goes_on_once_the_journal_is_gone(tmp_path: Path, caplog: 
     assert len(bench.upstream.calls) == 3, "only what was on its way when the first record failed"
     assert f"{path} was removed" in caplog.text
     assert "put the file back" in caplog.text
-    assert "`moonpool session close NAME`" in caplog.text
+    assert "`moonpool session close --all`" in caplog.text
 
 
 def test_a_journal_that_is_gone_for_good_is_no_passing_error_and_its_successor_says_so(

@@ -174,6 +174,23 @@ async def test_an_expired_key_is_refused_also_when_it_was_good_a_moment_ago(open
     await keys.close()
 
 
+@pytest.mark.claim("C-KEY-2")
+async def test_which_keys_count_no_more_is_asked_of_the_database(opened: Database) -> None:
+    now = 100.0
+    here, there = (Keys(opened, clock=lambda: now) for _ in range(2))
+    await Organisations(opened, several=True).create("acme")
+    good, ending, revoked = [await here.create(spec(lifetime_s=life)) for life in (None, 50.0, None)]
+    ids = [one.stored.key_id for one in (good, ending, revoked)]
+    assert await here.lapsed(ids) == set()
+    assert await here.verify(revoked.text)
+    await there.revoke(ids[2])
+    now = 150.0
+    assert await here.lapsed([*ids, "unknown"]) == {ids[1], ids[2], "unknown"}
+    assert await here.verify(revoked.text) is None
+    await Organisations(opened, several=True).disable("acme")
+    assert await here.lapsed(ids) == set(ids)
+
+
 async def test_a_key_is_asked_for_once_a_second_and_its_use_noted_once_a_minute(opened: Database) -> None:
     await organisations(opened, "acme")
     watched, clock, monotonic = Watched(opened), Clock(), Clock()

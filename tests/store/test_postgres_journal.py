@@ -18,9 +18,9 @@ from anyio.to_thread import run_sync
 
 from moonpool.core.audit import JournalError, JournalLostError, JournalUncertainError
 from moonpool.core.audit_records import ApprovalGrantRecord
-from moonpool.store.postgres_chain import create_schema
 from moonpool.store.postgres_connections import open_connections
 from moonpool.store.postgres_journal import open_postgres_journal
+from moonpool.store.postgres_schema import create_schema
 from postgres import new_server
 from store.audit_records import intent, outcome, start
 from store.cutting_proxy import cutting
@@ -375,6 +375,7 @@ async def test_a_user_who_may_not_create_tables_finds_them(url: str) -> None:
         f"GRANT USAGE ON SCHEMA public TO writer_{role}",
         f"GRANT SELECT, INSERT ON audit_record TO writer_{role}",
         f"GRANT SELECT, INSERT, UPDATE ON audit_head TO writer_{role}",
+        f"GRANT SELECT, UPDATE ON replica TO writer_{role}",
     )
     other = url.replace("moonpool@", f"writer_{role}@")
     try:

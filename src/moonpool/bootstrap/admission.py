@@ -5,27 +5,34 @@ from __future__ import annotations
 import ipaddress
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from moonpool.bootstrap.database import open_service_data
 from moonpool.bootstrap.token_authentication import token_authentication
 from moonpool.core.errors import ConfigError
+from moonpool.features.caller_limits.table import QuotaTable
 from moonpool.net.forwarded import trusted_networks
 from moonpool.server.http.admission import Bearers
 from moonpool.server.http.authentication.failures import ClientAddresses, FailedAuthentications
 from moonpool.server.http.authentication.keys import KeyAuthenticator
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
     from pathlib import Path
 
     from starlette.routing import BaseRoute
 
+    from moonpool.bootstrap.database import ServiceData
+    from moonpool.features.caller_limits.model import CallerLimits
+    from moonpool.features.caller_limits.table import QuotaStore
     from moonpool.features.consents.model import Consents
     from moonpool.server.http.admission import Admission
+    from moonpool.server.http.lapsed_callers import FindLapsed, Owner
     from moonpool.server.http.request_limits import Names
     from moonpool.settings import Settings
+    from moonpool.store.database.base import Database
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +42,11 @@ class Admitted:
     admission: Admission
     public: Sequence[BaseRoute] = ()
     consents: Consents | None = None
+    database: Database | None = None
+    quotas: QuotaStore | None = None
+    limits_of: Callable[[str], Awaitable[CallerLimits]] | None = None  # of an organisation
+    find_lapsed: FindLapsed | None = None
+    ask_database: Callable[[], Awaitable[None]] | None = None  # raises DatabaseError
     has_no_keys: bool = False  # and there is no issuer either, so nobody can use it
 
 
@@ -54,14 +66,36 @@ async def open_admission(settings: Settings, state: Path, names: Names, origin: 
     addresses = ClientAddresses(trusted_networks(settings.trusted_proxies))
     async with open_service_data(settings, state) as data:
         keys = KeyAuthenticator(data.keys)
+        admitted = partial(
+            Admitted,
+            consents=data.consents,
+            database=data.database,
+            quotas=QuotaTable(data.database),
+            limits_of=data.organisations.limits_of,
+            find_lapsed=partial(_lapsed, data),
+            ask_database=data.ask,
+        )
         listens_at = (origin, *sorted(names.origins - {origin}))
         tokens = await token_authentication(settings, listens_at, is_open=data.organisations.is_open)
         if tokens is None:
             admission = Bearers([keys], failed=failed, addresses=addresses)
-            yield Admitted(admission=admission, consents=data.consents, has_no_keys=await data.keys.is_empty())
+            yield admitted(admission=admission, has_no_keys=await data.keys.is_empty())
             return
         bearers = Bearers([keys, tokens.authenticator], tokens.metadata.challenge, failed=failed, addresses=addresses)
         try:
-            yield Admitted(admission=bearers, public=tokens.metadata.routes(), consents=data.consents)
+            yield admitted(admission=bearers, public=tokens.metadata.routes())
         finally:
             await tokens.authenticator.close()
+
+
+async def _lapsed(data: ServiceData, owners: Collection[Owner]) -> set[Owner]:
+    """See `FindLapsed`. Tokens are not looked at: one that is given back there ends with its `exp`."""
+    keys = {
+        principal.removeprefix("key:"): (organisation, principal)
+        for organisation, principal in owners
+        if principal.startswith("key:")
+    }
+    lapsed: set[Owner] = {keys[key_id] for key_id in await data.keys.lapsed(keys)} if keys else set()
+    by_credential = [owner for owner in owners if not owner[1].startswith("local:")]  # others come through the socket
+    shut = {one for one in {owner[0] for owner in by_credential} if not await data.organisations.is_open(one)}
+    return lapsed | {owner for owner in by_credential if owner[0] in shut}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import getpass
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from moonpool.core.calls import ApprovalState
 from moonpool.core.errors import InputError
@@ -19,7 +19,7 @@ from moonpool.pipeline.call_state import CallContext
 from moonpool.pipeline.caller_grant import CallerGrant
 from moonpool.pipeline.execution_grant import CallLimits, ExecutionGrant, ServerTrust
 from moonpool.pipeline.planned_run import PlannedApprovals
-from moonpool.policy import Policy
+from moonpool.policy import Policy, Scope
 from moonpool.redaction.redactor import Tally
 
 if TYPE_CHECKING:
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from moonpool.features.approvals.model import ApprovalAnswer, ApprovalQueue, ApprovalRequest
     from moonpool.features.consents.model import Consents
     from moonpool.pipeline.approval import ApprovalBounds, ApprovalService, Approver
+    from moonpool.pipeline.budgets import SharedLedger
     from moonpool.pipeline.caller_grant import RunFacts
     from moonpool.pipeline.deadline import Deadline
     from moonpool.policy import CallFacts, Layer
@@ -40,6 +41,13 @@ _ADDRESS_CHARS_MAX: Final = 400
 PRINCIPAL_CHARS_MAX: Final = 200
 PRINCIPALS_MAX: Final = 10_000
 """How many principals' budgets one tenant counts."""
+
+
+class Budgets(Protocol):
+    """Ledgers that replicas share (`moonpool.features.budgets.service.SharedBudgets`)."""
+
+    def of(self, principal: str, /) -> SharedLedger: ...
+    async def close(self) -> None: ...
 
 
 class CallerGrants:
@@ -57,16 +65,17 @@ class CallerGrants:
         tenant_id: str,
         bounds: ApprovalBounds,
         consents: Consents | None = None,
+        budgets: Budgets | None = None,
     ) -> None:
         """`trust` is what the host says about each server. `queue` has the approval grants, also for other approvers;
         `tool_registry` rechecks tools that are held back or could not be listed. `bounds` are those of the
-        process. Without `consents` no OAuth client has any.
+        process. Without `consents` no OAuth client has any; without `budgets` they are counted in this process.
         """
         self._settings, self._trust, self._policy, self._tool_registry = settings, trust, policy, tool_registry
         self._asking = LiveApprovals(approver, expiry_s=settings.approval_expiry_s, tenant_id=tenant_id, bounds=bounds)
         self._approvals = GrantedApprovals(self._asking, queue)
         self._ledgers: dict[str, Ledger] = {}
-        self._tenant_id, self._consents = tenant_id, consents
+        self._tenant_id, self._consents, self._budgets = tenant_id, consents, budgets
 
     def grant(
         self,
@@ -91,6 +100,8 @@ class CallerGrants:
         policy = Policy(layers=(*self._policy.layers, *layers)) if layers else self._policy
         tool_registry = self._tool_registry
         limits = CallLimits(calls_max=min(self._settings.tool_calls_max, calls_max or self._settings.tool_calls_max))
+        is_budgeted = any(budget.scope is Scope.KEY for budget in policy.budgets)
+        shared = self._budgets.of(principal) if self._budgets is not None and is_budgeted else None
         consent = None if client_id is None else PairConsent(self._consents, self._tenant_id, principal, client_id)
 
         def make_context(facts: RunFacts) -> CallContext:
@@ -105,6 +116,7 @@ class CallerGrants:
                     trust=self._trust,
                     limits=limits,
                     key=key,
+                    shared=shared,
                     consent=consent,
                 ),
                 counters=facts.counters,

@@ -30,6 +30,10 @@ class ServiceData:
     keys: Keys
     consents: UserConsents
 
+    async def ask(self) -> None:
+        """Ask it for one row. Raises DatabaseError."""
+        await self.keys.is_empty()
+
 
 @asynccontextmanager
 async def open_service_data(settings: Settings, data: Path) -> AsyncGenerator[ServiceData]:

@@ -14,8 +14,8 @@ from moonpool.core.errors import MoonpoolError
 from moonpool.features.library.service import LibraryChanges
 from moonpool.features.library.table import LibraryStore
 from moonpool.redaction.redactor import Tally
-from moonpool.store.journal import JournalFilePlace
-from moonpool.store.paths import journal_path, library_dir
+from moonpool.store.journals import open_journal_place
+from moonpool.store.paths import library_dir
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
@@ -49,8 +49,7 @@ async def open_library_changes(
     """Changes to the library, which are recorded; content with a secret is refused. Raises JournalError."""
     redactor = make_redactor(settings, config)
     data = data_folder(settings, environ)
-    place = JournalFilePlace(journal_path(data))
-    async with place.open(lazily=False) as journal:
+    async with open_journal_place(settings, data) as place, place.open(lazily=False) as journal:
         yield _changes(
             journal, place.reader(), data, holds_secret=lambda content: redactor.data(content, Tally()) != content
         )

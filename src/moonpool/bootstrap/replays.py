@@ -27,9 +27,7 @@ from moonpool.replay.source import load_source
 from moonpool.replay.stage import ReplayImpossibleError, ReplayParts
 from moonpool.sandboxes.container_sockets import refuse_shown
 from moonpool.settings import Settings
-from moonpool.store.journal import open_journal
-from moonpool.store.journal_reading import FileJournalReader
-from moonpool.store.paths import journal_path
+from moonpool.store.journals import journal_reader, open_journal_place
 from moonpool.store.process_marks import own_mark
 
 if TYPE_CHECKING:
@@ -49,7 +47,7 @@ async def replay_run(
 
     def load() -> ReplaySource:
         with open_recordings(settings, environ) as reader:
-            return load_source(reader, FileJournalReader(journal_path(data)), request.run_id)
+            return load_source(reader, journal_reader(settings, data), request.run_id)
 
     source = await asyncio.to_thread(load)
     header = source.target.recording.header
@@ -73,7 +71,8 @@ async def replay_run(
                 f"{header.run_id} ran in environment {header.environment_id}, but {header.environment!r} is {now} by "
                 f"now; replay it with Moonpool {header.version} and the packages of that time, or run the code again"
             )
-        journal = await stack.enter_async_context(open_journal(journal_path(data)))
+        place = await stack.enter_async_context(open_journal_place(settings, data))
+        journal = await stack.enter_async_context(place.open(lazily=False))
         accounting = make_token_accounting(settings, data)
         stack.push_async_callback(accounting.close)
         parts = ReplayParts(

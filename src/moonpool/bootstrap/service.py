@@ -9,45 +9,54 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import logging
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.engine import open_engine
 from moonpool.bootstrap.folders import data_folder
-from moonpool.bootstrap.session_tenants import TenantsOfSessions
+from moonpool.bootstrap.replicas import open_replica
+from moonpool.bootstrap.session_tenants import TenantOfSessions, TenantsOfSessions
+from moonpool.bootstrap.stores import open_stores
 from moonpool.bootstrap.tenant import open_tenant
+from moonpool.bootstrap.terminal_tenants import TerminalTenants
 from moonpool.configuration.policies import policy_in_force
-from moonpool.core.errors import MoonpoolError
 from moonpool.core.version import VERSION
 from moonpool.features.approvals.events import EventApprover
 from moonpool.features.approvals.files import open_queue
+from moonpool.features.caller_limits.service import CallerLimiter
+from moonpool.features.caller_limits.table import QuotasInMemory
 from moonpool.sandboxes.identity import serves_several_tenants
 from moonpool.sandboxes.shielding import finish
 from moonpool.server.http.admission import Everybody, caller_in
 from moonpool.server.http.application import admins_only, asgi_route, mounted
 from moonpool.server.http.callers import SCOPES, HttpCaller
-from moonpool.server.http.exposition import Exposed, PoolGauges
+from moonpool.server.http.exposition import Exposed, LimitFigures, PoolGauges
 from moonpool.server.http.figures import Metrics
+from moonpool.server.http.lapsed_callers import lapsed_callers_ended
 from moonpool.server.http.mcp_endpoint import McpEndpoints
 from moonpool.server.http.metrics import PATH, MetricsApp
-from moonpool.server.http.principal_servers import PrincipalServers, ServiceBusyError
+from moonpool.server.http.principal_servers import TIDY_S, PrincipalServers, ServiceBusyError
 from moonpool.server.http.sessions.application import openapi_route, sessions_application
 from moonpool.server.http.sessions.registry import open_sessions
 from moonpool.server.http.sessions.tenants import SessionBounds
 from moonpool.server.mcp.client_requests import Bindings
 from moonpool.server.mcp.profiles import PROFILES
-from moonpool.store.journal_reading import FileJournalReader
-from moonpool.store.paths import DEFAULT_TENANT, journal_path, tenant_dir
+from moonpool.store.journals import journal_reader
+from moonpool.store.paths import DEFAULT_TENANT, tenant_dir
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
     from pathlib import Path
 
     from starlette.routing import BaseRoute
 
+    from moonpool.bootstrap.admission import Admitted
     from moonpool.bootstrap.engine import Engine
+    from moonpool.bootstrap.replicas import Replica
+    from moonpool.bootstrap.stores import Stores
     from moonpool.bootstrap.tenant import Tenant
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.audit import JournalReader
@@ -62,6 +71,7 @@ if TYPE_CHECKING:
     from moonpool.settings import Settings
 
 TENANTS_MAX: Final = 256
+_FIRST_USE_S: Final = 60.0
 _log = logging.getLogger(__name__)
 
 
@@ -84,9 +94,12 @@ class Organisations:
         *,
         is_alone: bool,
         consents: Consents | None,
+        replica: Replica | None,
+        stores: Stores,
     ) -> None:
         """`is_alone`: this process can keep only one apart from others, see `sandboxes.identity`."""
         self._engine, self._config, self._report, self._consents = engine, config, report, consents
+        self._replica, self._stores = replica, stores
         self._count_max = 1 if is_alone else TENANTS_MAX
         self._stack = AsyncExitStack()
         self._opening: dict[str, asyncio.Task[OpenOrganisation]] = {}
@@ -100,12 +113,24 @@ class Organisations:
             opening = self._opening[organisation] = asyncio.create_task(self._open(organisation))
         try:
             return await asyncio.shield(opening)
-        except MoonpoolError:
+        except Exception:  # noqa: BLE001  whatever it was, the next request tries again
             # SECURITY: the message may name files of this machine; it is for the operator.
             _log.exception("the organisation %s cannot be served", organisation)
             if self._opening.get(organisation) is opening:
                 del self._opening[organisation]
             raise ServiceBusyError("this organisation cannot be served now; the service's log says why") from None
+
+    @property
+    def executes_in_background(self) -> bool:
+        return any(self.background_count(organisation, "") for organisation in self._opening)
+
+    def background_count(self, organisation: str, principal: str) -> int:
+        """Executions of a principal, or of all (empty), that go on while no request waits for them."""
+        opening = self._opening.get(organisation)
+        if opening is None or not opening.done() or opening.cancelled() or opening.exception() is not None:
+            return 0
+        executions = opening.result().tenant.executions
+        return (executions.of(principal) if principal else executions).detached_count
 
     async def close(self) -> None:
         """Close all of them."""
@@ -116,13 +141,14 @@ class Organisations:
         await self._stack.aclose()
 
     async def _open(self, organisation: str) -> OpenOrganisation:
-        engine, settings = self._engine, self._engine.settings
+        engine, settings, replica = self._engine, self._engine.settings, self._replica
         async with AsyncExitStack() as stack:
             folder = tenant_dir(engine.state, organisation)
+            store = self._stores.of(organisation, folder).approvals()
             queue = await stack.enter_async_context(
-                open_queue(folder, self._report, settings.approval_command, engine.environ)
+                open_queue(store, self._report, settings.approval_command, engine.environ)
             )
-            events = EventApprover(beside=queue)
+            events = EventApprover(queue=queue)
             policy = await asyncio.to_thread(policy_in_force, settings, self._config)
             tenant = await stack.enter_async_context(
                 open_tenant(
@@ -132,9 +158,14 @@ class Organisations:
                     approver=events,
                     policy=policy,
                     eagerly=True,
+                    journal_place=None if replica is None else replica.journal_place(organisation),
+                    kept=None if replica is None else replica.kept(organisation),
                     consents=self._consents,
+                    stores=self._stores,
                 )
             )
+            if replica is not None:
+                replica.running[organisation] = tenant.executions
             self._stack.push_async_exit(stack.pop_all())
             return OpenOrganisation(tenant, events)
 
@@ -151,13 +182,28 @@ class Service:
     engine: Engine
     organisations: Organisations
     servers: PrincipalServers
+    sessions: SessionRegistry
     routes: Sequence[BaseRoute]
     public: Sequence[BaseRoute]  # of these, for everybody
+    check_environment: Callable[[], Awaitable[None]]
+    """Raises when the default environment's files are not there any more."""
+    limiter: CallerLimiter
 
     @property
     def is_busy(self) -> bool:
-        """Whether a call is in progress, also one whose connection has broken."""
-        return self.servers.open_calls > 0
+        """Whether a call is in progress or an execution goes on, also if no request waits for it."""
+        return self.servers.open_calls > 0 or self.sessions.is_busy or self.organisations.executes_in_background
+
+    async def unused(self) -> None:
+        """Return once there is no session and no client of MCP any more; the first may take a while to come."""
+        sessions = self.sessions
+        wait_s = _FIRST_USE_S
+        while wait_s == _FIRST_USE_S or not (sessions.is_empty and self.servers.is_idle):
+            with suppress(TimeoutError):
+                async with asyncio.timeout(wait_s):
+                    await sessions.changed.wait()
+            sessions.changed.clear()
+            wait_s = TIDY_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,12 +233,15 @@ async def open_service(  # noqa: PLR0913  what a service is made of
     progress: ProgressSink | None = None,
     backend: SandboxBackend | None = None,
     is_open: bool = False,
-    consents: Consents | None = None,
+    admitted: Admitted | None = None,
+    on_lost: Callable[[str], None] = _log.error,
 ) -> AsyncGenerator[Service]:
     """Open it and prove that code can be isolated. Raises the errors of `open_engine`, ConfigError, SandboxStartError.
 
     `state` is the folder of what organisations own. `is_open`: without authentication, for one organisation and its
-    figures for everybody. Without `consents` no OAuth client uses a login to a server.
+    figures for everybody. Without `admitted`, from `open_admission`, no OAuth client uses a login to a server, quotas
+    are counted in memory, and nobody looks whether keys still count.
+    `on_lost` is told when other replicas have taken this one for dead: nothing is recorded any more, so it should end.
     """
     state = state or data_folder(settings, environ)
     await asyncio.to_thread(policy_in_force, settings, config)  # first: nothing may start without a policy
@@ -204,15 +253,32 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         is_alone = not serves_several_tenants()
         if is_alone and not is_open:
             await engine.backend.close_scope(engine.sandbox_spec.scope)  # its uid is wanted for the organisation
-        organisations = Organisations(engine, config, report, is_alone=is_alone, consents=consents)
+        consents = None if admitted is None else admitted.consents
+        database = None if admitted is None else admitted.database
+        stores = await stack.enter_async_context(open_stores(settings, state, database))
+        replica = await stack.enter_async_context(open_replica(settings, state, on_lost))
+        organisations = Organisations(
+            engine, config, report, is_alone=is_alone, consents=consents, replica=replica, stores=stores
+        )
         stack.push_async_callback(lambda: finish(organisations.close()))
         servers = PrincipalServers(_Tools(organisations))
         stack.push_async_callback(lambda: finish(servers.close()))
-        sessions = await stack.enter_async_context(_sessions(organisations, settings))
+        limiter = CallerLimiter(
+            (admitted and admitted.quotas) or QuotasInMemory(),
+            caller=settings.caller_limits,
+            organisation=settings.organisation_limits,
+            limits_of=admitted and admitted.limits_of,
+            background=organisations.background_count,
+        )
+        may_be_default = is_open or not is_alone  # else the one tenant that there can be is an organisation's
+        opening = _sessions(engine, config, organisations, limiter, may_be_default)
+        sessions = await stack.enter_async_context(opening)
+        if admitted is not None and admitted.find_lapsed is not None:
+            await stack.enter_async_context(lapsed_callers_ended(servers, sessions, admitted.find_lapsed))
         if is_open:
             await organisations.get(DEFAULT_TENANT)
-        endpoints = McpEndpoints(servers, profiles, body_bytes_max=settings.request_bytes_max)
-        figures = MetricsApp(_metrics(engine, FileJournalReader(journal_path(state))), hosts=None)
+        endpoints = McpEndpoints(servers, profiles, limiter, body_bytes_max=settings.request_bytes_max)
+        figures = MetricsApp(_metrics(engine, limiter, journal_reader(settings, state)), hosts=None)
         routes = (
             asgi_route("/mcp", endpoints.mcp),
             asgi_route("/mcp/{profile}", endpoints.mcp),
@@ -225,22 +291,36 @@ async def open_service(  # noqa: PLR0913  what a service is made of
             engine=engine,
             organisations=organisations,
             servers=servers,
+            sessions=sessions,
             routes=routes,
             public=(openapi_route(sessions),),
+            check_environment=partial(_check_environment, engine),
+            limiter=limiter,
         )
 
 
 @asynccontextmanager
-async def _sessions(organisations: Organisations, settings: Settings) -> AsyncGenerator[SessionRegistry]:
+async def _sessions(
+    engine: Engine,
+    config: McpConfig | None,
+    organisations: Organisations,
+    limiter: CallerLimiter,
+    may_be_default: bool,
+) -> AsyncGenerator[SessionRegistry]:
     """Sessions over HTTP. On exit they are closed, and with them their streams; the tenants stay open."""
 
     async def opened(organisation: str) -> tuple[Tenant, EventApprover]:
         one = await organisations.get(organisation)
         return one.tenant, one.events
 
-    tenants = TenantsOfSessions(opened)
+    async def own() -> tuple[Tenant, TenantOfSessions]:
+        return (await opened(DEFAULT_TENANT))[0], await tenants.tenant(DEFAULT_TENANT)
+
+    terminals = TerminalTenants(engine, config, own if may_be_default else None)
+    tenants = TenantsOfSessions(opened, terminals.tenant)
     try:
-        async with open_sessions(tenants, SessionBounds(idle_s=settings.session_idle_s)) as registry:
+        bounds = SessionBounds(idle_s=engine.settings.session_idle_s)
+        async with open_sessions(tenants, bounds, limiter=limiter) as registry:
             yield registry
     finally:
         await finish(tenants.close())
@@ -258,7 +338,14 @@ def everybody(profile: str | None, profiles: Profiles = PROFILES) -> Admission:
     )
 
 
-def _metrics(engine: Engine, journal: JournalReader) -> Metrics:
+async def _check_environment(engine: Engine) -> None:
+    """Raises OSError."""
+    image = engine.sandbox_spec.image
+    needed = (image.python, image.guest, *image.binds, *image.site_paths)
+    await asyncio.to_thread(lambda: [path.stat() for path in needed])
+
+
+def _metrics(engine: Engine, limiter: CallerLimiter, journal: JournalReader) -> Metrics:
     """Live figures of the process, and those on record of the default tenant."""
 
     def expose(recorded: Measures) -> Exposed:
@@ -266,6 +353,7 @@ def _metrics(engine: Engine, journal: JournalReader) -> Metrics:
         gauges = PoolGauges(
             alive=pool.alive, ready=pool.ready, opening=pool.opening, waiting=pool.waiting, refused=pool.refused
         )
-        return Exposed(version=VERSION, recorded=recorded, pool=gauges)
+        limits = LimitFigures(open=limiter.held, refused=dict(limiter.refused))
+        return Exposed(version=VERSION, recorded=recorded, pool=gauges, limits=limits)
 
     return Metrics(journal, expose)

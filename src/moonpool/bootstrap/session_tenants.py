@@ -15,12 +15,13 @@ from moonpool.bootstrap.sandboxes import image_spec, sandbox_limits
 from moonpool.bootstrap.tenant import package_installer
 from moonpool.core.errors import InputError
 from moonpool.engine.current_catalog import CurrentCatalog
+from moonpool.engine.missing_tools import tell_missing_tools
 from moonpool.engine.packages.model import PackageDisallowedError
 from moonpool.engine.packages.specifiers import AllowedPackages
 from moonpool.environments.resolve import is_built, resolve_environment
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Coroutine
 
     from moonpool.bootstrap.tenant import Tenant
     from moonpool.engine.runtime import Runtime
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.sandboxes.base import ImageSpec
     from moonpool.server.http.callers import HttpCaller
-    from moonpool.server.http.sessions.messages import CreateSession
+    from moonpool.server.http.sessions.messages import CreateSession, TerminalOrder
+    from moonpool.server.http.sessions.tenants import TerminalTenant
     from moonpool.settings import Settings
 
 _SETTING_OF: Final = {
@@ -51,7 +53,7 @@ class TenantOfSessions:
 
     def __init__(self, tenant: Tenant, events: EventApprover) -> None:
         """`events` is the approver that the tenant was opened with."""
-        self.events = events
+        self.events, self.approvals = events, tenant.approvals
         self.catalog = CurrentCatalog(tenant.tool_registry, tenant.vectors)
         self._tenant = tenant
         self._images: dict[str, ImageSpec] = {tenant.engine.settings.environment: tenant.engine.sandbox_spec.image}
@@ -59,6 +61,10 @@ class TenantOfSessions:
     async def close(self) -> None:
         """Stop listing tools."""
         await self.catalog.close()
+
+    def tell_missing_tools(self, say: Callable[[str], None], /) -> Coroutine[None, None, None]:
+        """See `SessionTenant`."""
+        return tell_missing_tools(self._tenant.tool_registry, say)
 
     def grant(self, caller: HttpCaller, wanted: CreateSession) -> CallerGrant:
         """See `SessionTenant`."""
@@ -97,9 +103,15 @@ class TenantOfSessions:
 class TenantsOfSessions:
     """The tenants of a service, by organisation. Close it before them, and after all sessions."""
 
-    def __init__(self, opened: Callable[[str], Awaitable[tuple[Tenant, EventApprover]]]) -> None:
-        """`opened` gives the tenant of an organisation, opened if need be, and the approver that it was opened with."""
-        self._opened = opened
+    def __init__(
+        self,
+        opened: Callable[[str], Awaitable[tuple[Tenant, EventApprover]]],
+        for_terminal: Callable[[TerminalOrder], Awaitable[TerminalTenant]] | None = None,
+    ) -> None:
+        """`opened` gives the tenant of an organisation, opened if need be, and the approver that it was opened with;
+        `for_terminal` that of an order.
+        """
+        self._opened, self._for_terminal = opened, for_terminal
         self._tenants: dict[str, tuple[Tenant, TenantOfSessions]] = {}
 
     async def tenant(self, organisation: str, /) -> TenantOfSessions:
@@ -109,6 +121,12 @@ class TenantsOfSessions:
         if known is None or known[0] is not tenant:  # it was closed, and opened again
             known = self._tenants[organisation] = tenant, TenantOfSessions(tenant, events)
         return known[1]
+
+    async def for_terminal(self, order: TerminalOrder, /) -> TerminalTenant:
+        """See `SessionTenants`."""
+        if self._for_terminal is None:
+            raise InputError("this service has no sessions of terminals")
+        return await self._for_terminal(order)
 
     async def close(self) -> None:
         """Stop what they do."""

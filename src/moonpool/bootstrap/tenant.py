@@ -17,38 +17,33 @@ from moonpool.bootstrap.caller_grants import CallerGrants, local_principal, serv
 from moonpool.bootstrap.engine import open_engine
 from moonpool.bootstrap.library import settle_library
 from moonpool.bootstrap.recordings import open_recorder
+from moonpool.bootstrap.stores import open_stores
 from moonpool.bootstrap.token_counts import make_token_accounting
 from moonpool.bootstrap.tools import DriftRecords, make_learned_types, make_redactor, open_tool_registry
 from moonpool.configuration.policies import policy_in_force
 from moonpool.engine.artifacts import ArtifactLimits, Artifacts
 from moonpool.engine.executions import Bounds, Executions
-from moonpool.engine.kept_executions import ExecutionMarks, KeptExecutions
+from moonpool.engine.kept_executions import ExecutionFiles, ExecutionMarks
 from moonpool.engine.network import check_bound
 from moonpool.engine.outcomes import OutcomeStore
 from moonpool.engine.runtime import Runtime
 from moonpool.features.approvals.events import EventApprover
 from moonpool.features.approvals.service import Approvals
-from moonpool.features.approvals.table import ApprovalStore
 from moonpool.features.organisations.model import check_id
 from moonpool.features.plans.service import Plans
-from moonpool.features.plans.table import PlanStore
 from moonpool.pipeline.pipeline import CallPipeline
 from moonpool.pipeline.server_requests import ServerRequests
 from moonpool.redaction.known_values import GrowingValues
 from moonpool.sandboxes.shielding import finish
-from moonpool.store.journal import JournalFilePlace
 from moonpool.store.journal_records import JournalRecords
+from moonpool.store.journals import open_journal_place
 from moonpool.store.paths import (
     DEFAULT_TENANT,
-    approvals_path,
     artifacts_dir,
     execution_marks_dir,
-    journal_path,
     outcomes_dir,
-    plans_path,
     tenant_dir,
 )
-from moonpool.store.process_marks import is_gone
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
@@ -57,8 +52,10 @@ if TYPE_CHECKING:
     from moonpool.bootstrap.engine import Engine
     from moonpool.bootstrap.models import VectorMaker
     from moonpool.bootstrap.owner_tasks import OwnerTask
+    from moonpool.bootstrap.stores import Stores
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.audit import JournalPlace
+    from moonpool.engine.kept_executions import KeptExecutions
     from moonpool.engine.packages.installer import PackageInstaller
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.environments.base import ProgressSink
@@ -113,16 +110,19 @@ async def open_tenant(  # noqa: PLR0913  what a tenant has of its own
     eagerly: bool = False,
     data: Path | None = None,
     journal_place: JournalPlace | None = None,
+    kept: KeptExecutions | None = None,
     consents: Consents | None = None,
+    stores: Stores | None = None,
 ) -> AsyncGenerator[Tenant]:
     """Open a tenant; on exit its sessions end, its sandboxes are gone and its records are committed.
 
     Any task may leave it; `Engine.close_tenant` closes it earlier. `settings` are its own limits and rules where they
     differ from the engine's; `policy` is one that was read already. `data` is its folder, if not the one that its id
     has; several tenants of one owner may share a folder. `journal_place` is where its journal lies, if not in a file
-    there. `eagerly` opens it now, so that a fault is heard at once; else the first record opens it. `consents` are
-    those of users to OAuth clients.
-    Raises InputError for an id that cannot be one or is open already, ConfigError, JournalError.
+    there; `kept` has its executions that outlive requests, likewise. `eagerly` opens it now, so that a fault is heard
+    at once; else the first record opens it. `consents` are those of users to OAuth clients. `stores` is where it keeps
+    approvals and the like, if that is open already.
+    Raises InputError for an id that cannot be one or is open already, ConfigError, JournalError, DatabaseError.
     """
     check_id(tenant_id, what="a tenant")
     # SECURITY: the id is taken before anything is awaited and until all is closed: two that share a scope would close
@@ -131,14 +131,15 @@ async def open_tenant(  # noqa: PLR0913  what a tenant has of its own
     settings = settings or engine.settings
     resource = _tenant(
         engine, tenant_id, folder, config, approver, settings, policy,
-        consents=consents, eagerly=eagerly, journal_place=journal_place,
+        owner=tenant_id if data is None else DEFAULT_TENANT,
+        consents=consents, eagerly=eagerly, journal_place=journal_place, kept=kept, stores=stores,
     )  # fmt: skip
-    owner: OwnerTask[Tenant] = engine.tenants.start(tenant_id, resource, f"tenant {tenant_id!r}")
-    tenant = await owner.opened()
+    task: OwnerTask[Tenant] = engine.tenants.start(tenant_id, resource, f"tenant {tenant_id!r}")
+    tenant = await task.opened()
     try:
         yield tenant
     finally:
-        await owner.close()
+        await task.close()
 
 
 @asynccontextmanager
@@ -151,20 +152,28 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
     settings: Settings,
     policy: Policy | None,
     *,
+    owner: str,
     consents: Consents | None,
     eagerly: bool,
     journal_place: JournalPlace | None,
+    kept: KeptExecutions | None,
+    stores: Stores | None,
 ) -> AsyncGenerator[Tenant]:
-    """See `open_tenant`. Entered and left by one task."""
+    """See `open_tenant`. Entered and left by one task. `owner` has the folder, and the journal."""
     environ = engine.environ
     async with AsyncExitStack() as stack:
         if policy is None:
             policy = await asyncio.to_thread(policy_in_force, settings, config)
-        journal_place = journal_place or JournalFilePlace(journal_path(data))
+        if journal_place is None:
+            journal_place = await stack.enter_async_context(open_journal_place(settings, data, owner))
         journal = await stack.enter_async_context(journal_place.open(lazily=not eagerly))
         _closing(stack, journal.close)
         await settle_library(journal, journal_place.reader(), data)
-        approvals = ApprovalStore(approvals_path(data), is_gone=is_gone)
+        stores = stores or await stack.enter_async_context(open_stores(settings, engine.state))
+        own_stores = stores.of(owner, data)
+        approvals = own_stores.approvals()
+        if (budgets := own_stores.budgets()) is not None:
+            _closing(stack, budgets.close)
         stack.push_async_callback(asyncio.to_thread, approvals.close)
         records = JournalRecords(asyncio.get_running_loop(), journal.record)
         answers = Approvals(approvals, records)
@@ -175,7 +184,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
         tokens = GrowingValues()
         redactor = make_redactor(settings, config, tokens)
         recorder = open_recorder(stack, settings, data, redactor, environ, engine.disk_room)
-        drift = DriftRecords(data, redactor, journal)
+        drift = DriftRecords(settings, data, redactor, journal)
         tools = await open_tool_registry(
             stack,
             settings,
@@ -208,14 +217,14 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             languages=engine.languages,
             network_services=engine.network_services,
             packages=package_installer(engine, settings, data, tenant_id),
+            process=journal_place.process,
             recorder=recorder,
-            plans=Plans(
-                PlanStore(plans_path(data), take=engine.disk_room.take), records, expiry_s=settings.plan_expiry_s
-            ),
+            plans=Plans(own_stores.plans(engine.disk_room.take), records, expiry_s=settings.plan_expiry_s),
         )
         _closing(stack, runtime.close)
-        marks = ExecutionMarks(execution_marks_dir(data))
-        executions = Executions(Bounds.of(settings), KeptExecutions(marks, OutcomeStore(outcomes_dir(data))))
+        if kept is None:
+            kept = ExecutionFiles(ExecutionMarks(execution_marks_dir(data)), OutcomeStore(outcomes_dir(data)))
+        executions = Executions(Bounds.of(settings), kept)
         _closing(stack, executions.close)
         engine.tool_registries[tenant_id] = tool_registry
         stack.callback(engine.tool_registries.pop, tenant_id)
@@ -229,6 +238,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             tenant_id=tenant_id,
             bounds=engine.approval_bounds,
             consents=consents,
+            budgets=budgets,
         )
         yield Tenant(
             tenant_id=tenant_id,

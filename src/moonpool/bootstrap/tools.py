@@ -19,7 +19,7 @@ from moonpool.features.library.table import LibraryStore
 from moonpool.redaction.known_values import GrowingValues
 from moonpool.redaction.listings import without_secrets
 from moonpool.redaction.redactor import Redactor, Tally
-from moonpool.store.paths import acceptance_dir, journal_path, learned_types_dir, library_dir, manifest_dir
+from moonpool.store.paths import acceptance_dir, learned_types_dir, library_dir, manifest_dir
 from moonpool.tools.listing_cache import CachedListing, ManifestCache
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ async def assemble_tools(
     """
     async with AsyncExitStack() as stack:
         data = data_folder(settings, environ)
-        drift = DriftRecords(data, make_redactor(settings, config))
+        drift = DriftRecords(settings, data, make_redactor(settings, config))
         opened = await open_tool_registry(stack, settings, config, environ, drift, handlers=handlers, agent=agent)
         yield opened.registry
 
@@ -95,19 +95,19 @@ def make_learned_types(settings: Settings, config: McpConfig | None, data: Path,
 
 
 class DriftRecords:
-    """Writes records about changed tools; opens the journal unless it is open."""
+    """Writes records about changed tools; opens the command line's journal unless one is open."""
 
-    def __init__(self, data: Path, redactor: Redactor, journal: Journal | None = None) -> None:
-        self.data, self._redactor, self._journal = data, redactor, journal
+    def __init__(self, settings: Settings, data: Path, redactor: Redactor, journal: Journal | None = None) -> None:
+        self.data, self._settings, self._redactor, self._journal = data, settings, redactor, journal
 
     async def write(self, records: Sequence[DriftRecord | ToolUpdateRecord]) -> None:
         """Commit `records`. Raises JournalError."""
         if self._journal is not None:
             await _commit(self._journal, records)
             return
-        from moonpool.store.journal import open_journal  # noqa: PLC0415  most commands need none
+        from moonpool.store.journals import open_journal_place  # noqa: PLC0415  most commands need none
 
-        async with open_journal(journal_path(self.data)) as journal:
+        async with open_journal_place(self._settings, self.data) as place, place.open(lazily=False) as journal:
             await _commit(journal, records)
 
     def redact(self, text: str) -> str:

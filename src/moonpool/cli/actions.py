@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moonpool.bootstrap import data_folder, open_recordings
+from moonpool.bootstrap import open_recordings
 from moonpool.bootstrap.library import library_store
 from moonpool.cli.code_source import read_code
 from moonpool.cli.commands import command_group, json_lines, json_object
-from moonpool.cli.config_choice import run_named
+from moonpool.cli.config_choice import journal_of, run_named
 from moonpool.cli.library_rows import change, problem_on_stderr
 from moonpool.cli.printer import print_json, print_table, printable_lines, remark
 from moonpool.code_reading.reader import trim
@@ -25,8 +25,6 @@ from moonpool.features.library.model.entries import LibrarySource
 from moonpool.features.library.service import LibraryView, entry_of
 from moonpool.replay.source import code_that_worked
 from moonpool.settings import Settings
-from moonpool.store.journal_reading import FileJournalReader
-from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
@@ -57,7 +55,7 @@ def save(
     if (file is None) == (run_id is None):
         raise InputError("give the code of the action either as --file FILE or as --from RUN_ID")
     if run_id is not None:
-        run_id = run_named(run_id, data_folder(Settings.load(os.environ), os.environ))
+        run_id = run_named(run_id, journal_of(Settings.load(os.environ)))
     code = _code_of_run(run_id) if run_id is not None else read_code(file, None, bytes_max=BYTES_MAX["action"]).code
     source = LibrarySource(
         kind="action", name=name, files={ACTION_FILE: code}, description=description, run_id=run_id or ""
@@ -113,7 +111,7 @@ def remove(name: str) -> None:
 def _code_of_run(run_id: str) -> bytes:
     settings = Settings.load(os.environ)
     with open_recordings(settings, os.environ) as reader:
-        code = code_that_worked(reader, FileJournalReader(journal_path(data_folder(settings, os.environ))), run_id)
+        code = code_that_worked(reader, journal_of(settings), run_id)
     trimmed, left_out = trim(code)
     for line in left_out:
         remark(f"left out, because only that run needed it: {printable_lines(line)}")

@@ -6,6 +6,7 @@ without control characters, and none of their lines can pass for one of ours; JS
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import time
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from moonpool.bootstrap.stores import opened_approvals
 from moonpool.cli.approval_texts import (
     answerer,
     confirmed,
@@ -27,16 +29,16 @@ from moonpool.cli.approval_texts import (
     tool_of,
 )
 from moonpool.cli.commands import command_group, json_lines, json_object
-from moonpool.cli.config_choice import data_folder, run_named
+from moonpool.cli.config_choice import data_folder, journal_of, run_named
 from moonpool.cli.exit_codes import EXIT_OK
 from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.core.errors import InputError
 from moonpool.engine.outcomes import OutcomeStore
-from moonpool.features.approvals.files import opened_approvals
 from moonpool.features.approvals.model import ApprovalAnswerError
 from moonpool.features.approvals.service import grant_terms
 from moonpool.settings import Settings
-from moonpool.store.paths import outcomes_dir
+from moonpool.store.journals import postgres_address
+from moonpool.store.paths import DEFAULT_TENANT, outcomes_dir
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -165,12 +167,12 @@ def deny(request_id: str, *, note: str, as_json: bool) -> int:
 @click.argument("name", metavar="ID", help="The request, or the run (run_..., or last).")
 def outcome(name: str) -> None:
     """Print the outcome of a run whose caller had disconnected when it ended."""
-    data = data_folder(Settings.load(os.environ))
-    run_id = run_named(name, data)
+    settings = Settings.load(os.environ)
+    run_id = run_named(name, journal_of(settings))
     if not run_id.startswith("run_"):
         with _opened() as approvals:
             run_id = approvals.find(name).request.run_id
-    found = OutcomeStore(outcomes_dir(data)).find(run_id)
+    found = _kept(settings, run_id)
     if found is None:
         raise InputError(
             f"no outcome of {run_id[:80]} is kept: it still runs, gave its outcome to its caller, ended with its "
@@ -198,8 +200,26 @@ def rules(*, remove: str | None, as_json: bool) -> None:
         remark("there is no approval grant")
 
 
+def _kept(settings: Settings, run_id: str) -> JsonObject | None:
+    """Its outcome, also if a replica of the service kept it in PostgreSQL."""
+    data = data_folder(settings)
+    if (found := OutcomeStore(outcomes_dir(data)).find(run_id)) is not None:
+        return found
+    if (address := postgres_address(settings, data)) is None:
+        return None
+    from moonpool.engine.shared_executions import kept_outcome
+    from moonpool.store.postgres_connections import open_connections
+
+    async def read() -> JsonObject | None:
+        async with open_connections(address) as connections:
+            return await kept_outcome(connections, DEFAULT_TENANT, run_id)
+
+    return asyncio.run(read())
+
+
 def _opened() -> AbstractContextManager[Approvals]:
-    return opened_approvals(data_folder(Settings.load(os.environ)))
+    settings = Settings.load(os.environ)
+    return opened_approvals(settings, data_folder(settings))
 
 
 def _check_full(queued: QueuedRequest, *, full: bool) -> None:

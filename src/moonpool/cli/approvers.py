@@ -37,18 +37,19 @@ async def open_approver(choice: Approve, output: ProgramOutput, settings: Settin
         yield DenyApprover(output.say, why="--approve deny was given")
         return
     if choice is Approve.QUEUE:
+        from moonpool.bootstrap.stores import open_default_queue
         from moonpool.cli.config_choice import data_folder
-        from moonpool.features.approvals.files import open_queue
 
-        async with open_queue(data_folder(settings), output.say, settings.approval_command, os.environ) as queue:
+        async with open_default_queue(settings, data_folder(settings), output.say, os.environ) as queue:
             yield queue
         return
+    from moonpool.bootstrap.stores import opened_approvals
     from moonpool.cli.config_choice import data_folder
-    from moonpool.features.approvals.files import GrantFiles
+    from moonpool.features.approvals.files import KeptGrants
     from moonpool.terminal.approver import TerminalApprover
     from moonpool.terminal.device import Terminal, open_terminal, user_name
 
-    terminal, grants = open_terminal(), GrantFiles(data_folder(settings))
+    terminal, grants = open_terminal(), KeptGrants(lambda: opened_approvals(settings, data_folder(settings)))
     if terminal is None:
         yield DenyApprover(output.say, why="there is no terminal to ask on", hint="--approve queue waits for an answer")
         return

@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import click
 
 from moonpool.cli.commands import command_group, json_lines
-from moonpool.cli.config_choice import data_folder, run_named
+from moonpool.cli.config_choice import journal_of, run_named
 from moonpool.cli.printer import print_json, print_table, remark
+from moonpool.cli.service_data import data_dir_option, database_url_option, org_option, service_settings
 from moonpool.core.errors import InputError
 from moonpool.core.phrases import counted, on_one_line
 from moonpool.features.receipts.model import State
 from moonpool.features.receipts.service import execution_states
 from moonpool.policy import entry_decides, entry_remedy, operators_remedy
-from moonpool.settings import Settings
-from moonpool.store.journal_reading import FileJournalReader
-from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+    from pathlib import Path
 
+    from moonpool.core.audit import AuditRow, JournalReader
     from moonpool.core.json import JsonObject
 
 _START = "execution_start"
@@ -46,18 +45,24 @@ app = command_group("The audit journal: every execution and tool call, hash-chai
     help="At most so many records, the newest.",
 )
 @json_lines
-def show(*, run: str | None, tail: int, as_json: bool) -> int:
+@org_option
+@data_dir_option
+@database_url_option
+def show(
+    *, run: str | None, tail: int, as_json: bool, org: str | None, data_dir: Path | None, database_url: str | None
+) -> int:
     """Show the newest records, oldest first."""
-    run = None if run is None else run_named(run, data_folder(Settings.load(os.environ)))
-    journal = _journal()
+    journal = journal_of(service_settings(data_dir, database_url)[0], org)
+    run = None if run is None else run_named(run, journal)
     rows = list(journal.rows(run_id=run, tail=tail))
     states = execution_states(journal, rows)
+    unknown = _without_outcome(journal, rows, states)
     if as_json:
         for row in rows:
             state: JsonObject = {"state": states[row.run_id]} if row.kind == _START else {}
-            print_json({**row.to_json(), **state})
+            print_json({**row.to_json(), **state, **({"outcome": State.UNKNOWN} if row.seq in unknown else {})})
     elif rows:
-        records = [row.to_json() for row in rows]
+        records = [{**row.to_json(), **({"outcome": State.UNKNOWN} if row.seq in unknown else {})} for row in rows]
         print_table(_COLUMNS, (_cells(row.seq, record, states) for row, record in zip(rows, records, strict=True)))
         for command in _remedies(records) if run is not None else ():
             remark(f"to allow what was refused, with that run's --config if it had one: {command}")
@@ -69,24 +74,34 @@ def show(*, run: str | None, tail: int, as_json: bool) -> int:
 
 @app.command("verify")
 @click.option("--anchor", metavar="SEQ:HASH", help="A head that `verify` printed earlier; finds a cut-off end.")
-def verify(*, anchor: str | None) -> int:
+@org_option
+@data_dir_option
+@database_url_option
+def verify(*, anchor: str | None, org: str | None, data_dir: Path | None, database_url: str | None) -> int:
     """Verify the hash chain. Exit code 1 if it is broken."""
-    journal = _journal()
-    path, outcome = journal.path, journal.verify(anchor=_anchor(anchor))
+    journal = journal_of(service_settings(data_dir, database_url)[0], org)
+    where, outcome = journal.name, journal.verify(anchor=_anchor(anchor))
     if outcome.ok:
-        click.echo(f"{path}: {counted(outcome.rows, 'record')}, chain whole; head {outcome.rows}:{outcome.head}")
+        click.echo(f"{where}: {counted(outcome.rows, 'record')}, chain whole; head {outcome.rows}:{outcome.head}")
         if anchor is None:
             remark("keep that head elsewhere: only --anchor shows that the end was cut off")
         return 0
     click.echo(
-        f"{path}: broken at record {outcome.broken_seq}: {outcome.why}; {outcome.rows} records before it are whole. "
-        "Keep the file as evidence"
+        f"{where}: broken at record {outcome.broken_seq}: {outcome.why}; {outcome.rows} records before it are whole. "
+        "Keep it as evidence"
     )
     return 1
 
 
-def _journal() -> FileJournalReader:
-    return FileJournalReader(journal_path(data_folder(Settings.load(os.environ))))
+def _without_outcome(journal: JournalReader, rows: Sequence[AuditRow], states: Mapping[str, State]) -> set[int]:
+    """Numbers of intents among `rows` of which nobody can tell what came: their execution ended or was lost first."""
+    settled = {(row.run_id, row.to_json().get("call_id")) for row in rows if row.kind == "call_outcome"}
+    open_ = [
+        row for row in rows if row.kind == "call_intent" and (row.run_id, row.to_json().get("call_id")) not in settled
+    ]
+    begun = [row for run_id in {row.run_id for row in open_} - states.keys() for _, row in journal.run(run_id)]
+    known = {**execution_states(journal, begun), **states}
+    return {row.seq for row in open_ if known.get(row.run_id) is not State.RUNNING}
 
 
 def _remedies(records: Iterable[JsonObject]) -> list[str]:
@@ -142,6 +157,15 @@ def _connection(record: JsonObject) -> str:
     return f"connection to {where}{address}{'' if record.get('outcome') == 'open' else moved}{why}"
 
 
+def _changed(kind: str, record: JsonObject) -> str:
+    """What somebody changed: an entry of the library, a key, an organisation."""
+    if kind == "administration":
+        return f"{str(record.get('action')).replace('_', ' ')}: {record.get('subject')} by {record.get('principal')}"
+    taken = f" from {record['from_run']}" if record.get("from_run") else ""
+    what = f"{record.get('entry')} {record.get('action')} by {record.get('principal')}{taken}"
+    return f"{what} (intent)" if kind == "library_intent" else what
+
+
 def _cells(seq: int, record: JsonObject, states: Mapping[str, State]) -> tuple[str, ...]:
     kind = str(record.get("kind", ""))
     what = f"{record.get('server_id', '')}.{record.get('tool_name', '')}" if kind.startswith("call_") else kind
@@ -158,20 +182,25 @@ def _cells(seq: int, record: JsonObject, states: Mapping[str, State]) -> tuple[s
         kinds = record.get("changes")
         shown_kinds = ", ".join(map(str, kinds)) if isinstance(kinds, list) else ""
         what = f"{record.get('server_id')}.{record.get('tool_name')} changed, {record.get('action')}: {shown_kinds}"
-    if kind in {"library", "library_intent"}:
-        taken = f" from {record['from_run']}" if record.get("from_run") else ""
-        what = f"{record.get('entry')} {record.get('action')} by {record.get('principal')}{taken}"
-        what = f"{what} (intent)" if kind == "library_intent" else what
+    if kind in {"library", "library_intent", "administration"}:
+        what = _changed(kind, record)
     decision = " ".join(str(record[name]) for name in ("verdict", "approval") if record.get(name))
-    ended = record.get("error_type") or record.get("outcome")
-    outcome = "" if kind in {_START, "call_intent", "library_intent"} else str(ended or "ok")
-    if kind == "question":
-        who = record.get("answerer") or record.get("why")
-        outcome = f"{record.get('answer')} ({who})" if who else str(record.get("answer"))
-    if kind in _COUNTED:
-        outcome = "refused"
-    if kind == _START and (state := states[str(record.get("run_id"))]) is not State.ENDED:
-        outcome = str(state)
     duration = record.get("duration_ms")
     shown = f"{duration:.0f}" if isinstance(duration, int | float) else ""
-    return (str(seq), str(record.get("at", "")), str(record.get("run_id", "")), what, decision, outcome, shown)
+    at, run = str(record.get("at", "")), str(record.get("run_id", ""))
+    return (str(seq), at, run, what, decision, _outcome(record, states), shown)
+
+
+def _outcome(record: JsonObject, states: Mapping[str, State]) -> str:
+    kind, ended = record.get("kind"), record.get("error_type") or record.get("outcome")
+    if kind == _START:
+        state = states[str(record.get("run_id"))]
+        return "" if state is State.ENDED else str(state)
+    if kind == "question":
+        who = record.get("answerer") or record.get("why")
+        return f"{record.get('answer')} ({who})" if who else str(record.get("answer"))
+    if kind in {"call_intent", "library_intent"}:
+        return str(ended or "")
+    if kind == "execution_lost":
+        return str(State.LOST)
+    return "refused" if kind in _COUNTED else str(ended or "ok")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from moonpool.configuration.servers import McpConfig
+    from moonpool.core.audit import JournalReader
     from moonpool.network.rules import NetworkRules
     from moonpool.settings import Settings
 
@@ -60,15 +61,27 @@ def data_folder(settings: Settings) -> Path:
     return settings.data_dir or data_dir(os.geteuid(), os.environ)
 
 
-def run_named(name: str, data: Path) -> str:
+def journal_of(settings: Settings, org: str | None = None) -> JournalReader:
+    """The audit journal of an organisation, by default the command line's. Raises ConfigError, InputError."""
+    from moonpool.store.journals import journal_reader
+
+    data = data_folder(settings)
+    if org is None:
+        return journal_reader(settings, data)
+    from moonpool.features.organisations.model import check_id
+    from moonpool.store.paths import tenant_dir
+
+    check_id(org)
+    return journal_reader(settings, tenant_dir(data, org), org)
+
+
+def run_named(name: str, journal: JournalReader) -> str:
     """The run id for `name`, which may be `last`. Raises InputError, JournalError."""
     from moonpool.core.errors import InputError
-    from moonpool.store.journal_reading import newest_run
-    from moonpool.store.paths import journal_path
 
     if name != LAST:
         return name
-    found = newest_run(journal_path(data))
+    found = journal.newest_run()
     if found is None:
-        raise InputError(f"no execution is on record in {journal_path(data)}, so there is no last one; run code first")
+        raise InputError(f"no execution is on record in {journal.name}, so there is no last one; run code first")
     return found

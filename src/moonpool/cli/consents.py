@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
-from moonpool.cli.approval_texts import answerer, shown_time
+from moonpool.cli.approval_texts import shown_time
 from moonpool.cli.commands import command_group, config_option, json_lines
 from moonpool.cli.config_choice import read_config
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from moonpool.cli.printer import print_json, print_table, remark
-from moonpool.cli.service_data import data_dir_option, database_url_option, with_service_data
+from moonpool.cli.service_data import administered, data_dir_option, database_url_option, with_service_data
 from moonpool.core.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -48,9 +48,10 @@ def give(
 ) -> None:
     """Let a client use a server's login for a user, until the server is configured otherwise."""
     digest = _digest(server, config)
-    by = answerer().name
-    with_service_data(
-        data_dir, database_url, lambda opened: opened.consents.give(org, user, client, server, digest, given_by=by)
+    administered(
+        data_dir,
+        database_url,
+        lambda administration: administration.give_consent(org, user, client, server, digest),
     )
     remark(f"{client} may use the login to {server} for {user}")
 
@@ -81,8 +82,8 @@ def list_(*, org: str | None, as_json: bool, data_dir: Path | None, database_url
 @database_url_option
 def withdraw(*, server: str, org: str, user: str, client: str, data_dir: Path | None, database_url: str | None) -> int:
     """Let a client no longer use a server's login for a user. Exit code 1 when there was no consent."""
-    withdrawn = with_service_data(
-        data_dir, database_url, lambda opened: opened.consents.withdraw(org, user, client, server)
+    withdrawn = administered(
+        data_dir, database_url, lambda administration: administration.withdraw_consent(org, user, client, server)
     )
     if withdrawn:
         remark(f"{client} may no longer use the login to {server} for {user}")

@@ -1,16 +1,15 @@
-"""`moonpool db upgrade`: the tables of the service's database."""
+"""`moonpool db upgrade|backup`: the tables of the service's database, and copies of what organisations own."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import click
 
 from moonpool.cli.commands import command_group
 from moonpool.cli.printer import remark
 from moonpool.cli.service_data import data_dir_option, database_url_option, service_settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 app = command_group("The service's database.")
 
@@ -33,3 +32,25 @@ def upgrade(*, data_dir: Path | None, database_url: str | None) -> None:
         remark(f"{where} is up to date (version {HEAD})")
     else:
         remark(f"{where} was brought from version {before or 'none'} to {HEAD}")
+
+
+@app.command("backup")
+@click.argument("target", type=Path, metavar="FOLDER")
+@data_dir_option
+@database_url_option
+def backup(*, target: Path, data_dir: Path | None, database_url: str | None) -> None:
+    """Copy the database, journals and everything else that organisations own, also while the service runs.
+
+    FOLDER must not be there yet. Of a PostgreSQL database make a copy with pg_dump, first.
+    """
+    from moonpool.store.backup import back_up
+    from moonpool.store.database.addresses import PostgresAddress, database_address
+
+    settings, data = service_settings(data_dir, database_url)
+    address = database_address(settings.database_url, data)
+    count = back_up(data, target)
+    remark(f"copied {count:,} files of {data} to {target}")
+    if isinstance(address, PostgresAddress):
+        remark(f"{address} is not in it: copy it with pg_dump")
+    elif not address.is_default:
+        remark(f"{address} is not in it: copy it with sqlite3 .backup")

@@ -1,4 +1,4 @@
-"""`moonpool keys create|list|revoke`: keys of programs that use the service.
+"""`moonpool keys create|list|limit|revoke`: keys of programs that use the service.
 
 SECURITY: a key's text is printed once, by `create`, to standard output only. It is stored nowhere and never logged.
 """
@@ -13,17 +13,17 @@ import click
 from moonpool.cli.approval_texts import shown_time
 from moonpool.cli.commands import command_group, json_lines, json_object
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
+from moonpool.cli.limit_options import limit_options, limits_given, limits_told
 from moonpool.cli.printer import print_json, print_table, remark
-from moonpool.cli.service_data import data_dir_option, database_url_option, with_service_data
+from moonpool.cli.service_data import administered, data_dir_option, database_url_option, with_service_data
 from moonpool.features.keys.model import DEFAULT_SCOPES, SCOPES, KeySpec, scopes_of
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from moonpool.bootstrap.database import ServiceData
-    from moonpool.features.keys.model import ApiKey, NewKey
+    from moonpool.features.keys.model import ApiKey
 
-_COLUMNS: Final = ("id", "org", "key", "name", "scopes", "profile", "state", "last used")
+_COLUMNS: Final = ("id", "org", "key", "name", "scopes", "profile", "limits", "state", "last used")
 
 app = command_group("Keys of programs that use the service, sent as a bearer token.")
 
@@ -41,6 +41,7 @@ app = command_group("Keys of programs that use the service, sent as a bearer tok
 )
 @click.option("--expires", metavar="DURATION", help="How long it is valid: 12h, 90d. Default: until it is revoked.")
 @click.option("--name", default="", metavar="TEXT", help="What it is for.")
+@limit_options
 @json_object
 @data_dir_option
 @database_url_option
@@ -51,6 +52,9 @@ def create(  # noqa: PLR0913  options of the command
     scopes: tuple[str, ...],
     expires: str | None,
     name: str,
+    rate_limit: str | None,
+    concurrency: int | None,
+    quota: str | None,
     as_json: bool,
     data_dir: Path | None,
     database_url: str | None,
@@ -59,22 +63,18 @@ def create(  # noqa: PLR0913  options of the command
     from moonpool.core.durations import duration_s
 
     if profile is not None:
-        from moonpool.server.mcp.profiles import PROFILES
+        from moonpool.ipybox.mcp_server.hosted import served_profiles
 
-        PROFILES.find(profile)
+        served_profiles().find(profile)
     spec = KeySpec(
         organisation_id=org,
         scopes=scopes_of(scopes),
         profile=profile,
         name=name,
         lifetime_s=None if expires is None else duration_s(expires),
+        limits=limits_given(rate_limit, concurrency, quota),
     )
-
-    async def make(opened: ServiceData) -> NewKey:
-        await opened.organisations.ensure(org)
-        return await opened.keys.create(spec)
-
-    new = with_service_data(data_dir, database_url, make)
+    new = administered(data_dir, database_url, lambda administration: administration.create_key(spec))
     if as_json:
         print_json({"id": new.stored.key_id, "key": new.text})
     else:
@@ -100,13 +100,33 @@ def list_(*, org: str | None, as_json: bool, data_dir: Path | None, database_url
         remark("there are no keys; `moonpool keys create --org ORG` makes one")
 
 
+@app.command("limit")
+@click.argument("key_id", metavar="ID", help="The key's id, as `moonpool keys list` shows it.")
+@limit_options
+@data_dir_option
+@database_url_option
+def limit(
+    *,
+    key_id: str,
+    rate_limit: str | None,
+    concurrency: int | None,
+    quota: str | None,
+    data_dir: Path | None,
+    database_url: str | None,
+) -> None:
+    """Change what a key may use, within one second everywhere; what is left out is as the settings say."""
+    limits = limits_given(rate_limit, concurrency, quota)
+    administered(data_dir, database_url, lambda administration: administration.limit_key(key_id, limits))
+    remark(f"limits of {key_id}: {limits_told(limits)}")
+
+
 @app.command("revoke")
 @click.argument("key_id", metavar="ID", help="The key's id, as `moonpool keys list` shows it.")
 @data_dir_option
 @database_url_option
 def revoke(*, key_id: str, data_dir: Path | None, database_url: str | None) -> int:
     """Refuse a key from now on, within one second everywhere. Exit code 1 when it was revoked before."""
-    if with_service_data(data_dir, database_url, lambda opened: opened.keys.revoke(key_id)):
+    if administered(data_dir, database_url, lambda administration: administration.revoke_key(key_id)):
         remark(f"revoked {key_id}")
         return EXIT_OK
     remark(f"{key_id} was revoked before")
@@ -119,7 +139,8 @@ def _cells(one: ApiKey, now: float) -> tuple[str, ...]:
         state = f"valid until {shown_time(one.expires_at)}"
     used = "never" if one.last_used_at is None else shown_time(one.last_used_at)
     return (
-        one.key_id, one.organisation_id, f"{one.prefix}...", one.name, _scopes(one), one.profile or "any", state, used,
+        one.key_id, one.organisation_id, f"{one.prefix}...", one.name, _scopes(one), one.profile or "any",
+        limits_told(one.limits), state, used,
     )  # fmt: skip
 
 
@@ -132,6 +153,7 @@ def _json(one: ApiKey, now: float) -> dict[str, object]:
         "name": one.name,
         "scopes": _scopes(one).split(" "),
         "profile": one.profile,
+        "limits": one.limits.said(),
         "state": one.state(now),
         **{name: None if at is None else shown_time(at) for name, at in times.items()},
         "last_used_at": None if one.last_used_at is None else shown_time(one.last_used_at),

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import os
 from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import click
 from msgspec.structs import replace
 
 from moonpool.bootstrap import host_folders, open_default_tenant, sandbox_uid
+from moonpool.bootstrap.stores import open_default_queue
 from moonpool.cli.approvers import Approve
 from moonpool.cli.commands import allow_network_option, command, config_option
 from moonpool.cli.config_choice import allowed_network, data_folder, read_config
@@ -22,15 +24,12 @@ from moonpool.core.phrases import on_one_line
 from moonpool.engine.missing_tools import telling_missing_tools
 from moonpool.environments.progress import stderr_progress
 from moonpool.environments.resolve import is_built
-from moonpool.features.approvals.files import open_queue
 from moonpool.pipeline.approval import AutoApprover, DenyApprover
 from moonpool.server.http.figures import metrics_of_runtime
 from moonpool.server.mcp.approver import ElicitingApprover
 from moonpool.server.mcp.client_requests import Bindings
-from moonpool.server.mcp.stdio import claim_stdio, serve, serve_tools
+from moonpool.server.mcp.stdio import FLUSH_S, claim_stdio, serve, serve_tools, stopping_on_signals
 from moonpool.settings import Settings
-from moonpool.store.journal_reading import FileJournalReader
-from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -100,6 +99,14 @@ def mcp(  # noqa: PLR0913  its options
     log_level: str | None,
 ) -> None:
     """Serve MCP on standard input and output: four tools (or one) in front of all configured servers."""
+    if where := Settings.load(os.environ).service_url:
+        given = {name for name, one in locals().items() if name in _OF_ITS_OWN and one}
+        if given or approve != Approve.ASK:
+            raise click.UsageError(
+                "with MOONPOOL_SERVICE_URL servers, rules and sandboxes are the service's: only --profile goes with it"
+            )
+        asyncio.run(forward_stdio(where, profile))
+        return
     if profile == "ipybox":
         if catalog is not None or metrics_listen is not None:
             raise click.UsageError("--catalog and --metrics-listen do not go with --profile")
@@ -127,6 +134,47 @@ def mcp(  # noqa: PLR0913  its options
             metrics_listen=metrics_listen,
         )
     )
+
+
+_OF_ITS_OWN: Final = frozenset(
+    {"config", "policy", "env", "catalog", "metrics_listen", "backend", "allow_network", "workspace", "sandbox_config"}
+)
+"""Options of a server that is not the service's."""
+
+
+async def forward_stdio(where: str, profile: str | None) -> None:
+    """Serve one client with what a service offers, until it disconnects. Raises MoonpoolError."""
+    wire = claim_stdio()
+    from moonpool.cli.mcp_forward import Forwarder, http_client
+    from moonpool.cli.service_start import local_service
+    from moonpool.sdk.remote.address import ServiceAddress, checked_url
+    from moonpool.sdk.remote.connection import transport_to
+    from moonpool.server.mcp.lines import LineReader, LineWriter
+
+    settings = Settings.load(os.environ)
+    async with AsyncExitStack() as stack:
+        revive = None
+        if where == "local":
+            service = await stack.enter_async_context(local_service(settings))
+            address, revive = service.address, partial(service.start, (), _report)
+            await revive()
+        else:
+            address = ServiceAddress(checked_url(where, allow_http=False), settings.service_key)
+        transport = transport_to(address, connections_max=1024)
+        http = await stack.enter_async_context(http_client(address.url, address.key, transport))
+        deaf, stop = asyncio.Event(), asyncio.Event()
+        reader, writer = LineReader(wire.read_fd), LineWriter(wire.write_fd, on_broken=deaf.set)
+        path = "/mcp" if profile is None else f"/mcp/{profile}"
+        async with stopping_on_signals(stop):
+            forwarding = asyncio.ensure_future(Forwarder(http, path, writer, revive).forward(reader))
+            ends = [asyncio.ensure_future(deaf.wait()), asyncio.ensure_future(stop.wait())]
+            await asyncio.wait([forwarding, *ends], return_when=asyncio.FIRST_COMPLETED)
+            for task in (forwarding, *ends):
+                task.cancel()
+            await asyncio.wait([forwarding, *ends])
+            await writer.close(FLUSH_S)
+        if not forwarding.cancelled():
+            forwarding.result()
 
 
 async def serve_stdio(
@@ -166,7 +214,7 @@ async def serve_stdio(
             await app.prove()
             async with AsyncExitStack() as stack:
                 if listener is not None:
-                    live = metrics_of_runtime(app.runtime, FileJournalReader(journal_path(app.data)))
+                    live = metrics_of_runtime(app.runtime, app.journal_place.reader())
                     await stack.enter_async_context(metrics_served(listener, live, _report))
                 await stack.enter_async_context(telling_missing_tools(app.tool_registry, _report))
                 bindings = approver.bindings if isinstance(approver, ElicitingApprover) else None
@@ -228,7 +276,7 @@ async def settings_of_service(overrides: Mapping[str, Path | str | None]) -> Set
 async def _answering(choice: Approve, settings: Settings) -> AsyncGenerator[Approver]:
     """The approver: the client's user, or the queue if the client cannot ask its user."""
     if choice in {Approve.ASK, Approve.QUEUE}:
-        async with open_queue(data_folder(settings), _report, settings.approval_command, os.environ) as queue:
+        async with open_default_queue(settings, data_folder(settings), _report, os.environ) as queue:
             yield ElicitingApprover(queue) if choice is Approve.ASK else queue
     elif choice is Approve.AUTO:
         yield AutoApprover()

@@ -10,23 +10,23 @@ import json
 import os
 import shutil
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from moonpool.bootstrap.stores import opened_stores
 from moonpool.cli.approval_texts import answerer, confirmed, shown_left, shown_time
 from moonpool.cli.commands import command_group, json_lines, json_object
 from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_OK
 from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.core.phrases import counted
-from moonpool.features.approvals.files import put_on_record
 from moonpool.features.plans.model import PlanError, PlanState
 from moonpool.features.plans.planning import plan_lines
 from moonpool.features.plans.service import Plans
-from moonpool.features.plans.table import PlanStore
 from moonpool.settings import Settings
-from moonpool.store.paths import journal_path, plans_path
+from moonpool.store.journals import put_on_record
 from moonpool.terminal.approver import PLAN_CHARS_MAX, hanging, visible
 
 if TYPE_CHECKING:
@@ -109,11 +109,8 @@ def deny(plan_id: str, *, as_json: bool) -> int:
 def _opened() -> Generator[Plans]:
     settings = Settings.load(os.environ)
     data = data_folder(settings)
-    yield Plans(
-        PlanStore(plans_path(data)),
-        lambda record: put_on_record(journal_path(data), record),
-        expiry_s=settings.plan_expiry_s,
-    )
+    with opened_stores(settings, data) as stores:
+        yield Plans(stores.plans(), partial(put_on_record, settings, data), expiry_s=settings.plan_expiry_s)
 
 
 def _report(answered: StoredPlan, *, as_json: bool) -> int:

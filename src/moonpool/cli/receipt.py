@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import click
 
 from moonpool.cli.commands import command_group, json_object
-from moonpool.cli.config_choice import data_folder, run_named
+from moonpool.cli.config_choice import data_folder, journal_of, run_named
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from moonpool.cli.printer import print_json, remark
+from moonpool.cli.service_data import data_dir_option, database_url_option, org_option, service_settings
 from moonpool.core.errors import InputError
 from moonpool.core.json import canonical_json
 from moonpool.core.phrases import on_one_line
@@ -25,7 +26,7 @@ from moonpool.features.receipts.service import RECEIPT_BYTES_MAX, make_receipt, 
 from moonpool.features.receipts.signing_keys import PublicKey, SigningKeys
 from moonpool.settings import Settings
 from moonpool.store.journal_reading import FileJournalReader
-from moonpool.store.paths import journal_path, keys_dir
+from moonpool.store.paths import keys_dir
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,14 +42,15 @@ app = command_group("Receipts: the record of one execution, signed with this ins
 @app.command("show")
 @click.argument("run_id", help="The execution; `last`: the newest.")
 @click.option("--out", type=Path, metavar="FILE", help="Write to this new file instead of stdout.")
-def show(run_id: str, *, out: Path | None) -> int:
+@org_option
+@data_dir_option
+@database_url_option
+def show(run_id: str, *, out: Path | None, org: str | None, data_dir: Path | None, database_url: str | None) -> int:
     """Create the receipt of an execution from the audit journal and sign it. The key is created at first use."""
-    data = data_folder(Settings.load(os.environ))
-    named = run_named(run_id, data)
-    line = (
-        canonical_json(make_receipt(FileJournalReader(journal_path(data)), SigningKeys(keys_dir(data)), named)).decode()
-        + "\n"
-    )
+    settings, data = service_settings(data_dir, database_url)
+    journal = journal_of(settings, org)
+    named = run_named(run_id, journal)
+    line = canonical_json(make_receipt(journal, SigningKeys(keys_dir(data)), named)).decode() + "\n"
     if out is None:
         sys.stdout.write(line)
         return EXIT_OK
@@ -78,21 +80,34 @@ def show(run_id: str, *, out: Path | None) -> int:
 )
 @click.option("--envelope", type=Path, metavar="FILE", help="The line that `moonpool run` printed: was it given out?")
 @json_object
-def verify(file: str, *, key: str | None, journal: Path | None, envelope: Path | None, as_json: bool) -> int:
+@org_option
+@data_dir_option
+@database_url_option
+def verify(  # noqa: PLR0913  its options
+    file: str,
+    *,
+    key: str | None,
+    journal: Path | None,
+    envelope: Path | None,
+    as_json: bool,
+    org: str | None,
+    data_dir: Path | None,
+    database_url: str | None,
+) -> int:
     """Check a receipt: signature, hashes, and its place in the journal if there is one. Needs no network.
 
     Exit code 0 if it is valid, 1 if not, 2 if that cannot be determined.
     """
-    data = data_folder(Settings.load(os.environ))
+    settings, data = service_settings(data_dir, database_url)
     own = SigningKeys(keys_dir(data)).known()
     given = [] if key is None else [PublicKey.parse(_key_text(key))]
     keys = {one.key_id: one for one in given} or dict(own)
     text = sys.stdin.buffer.read(RECEIPT_BYTES_MAX + 1) if file == "-" else _read(Path(file), RECEIPT_BYTES_MAX)
-    beside = journal
-    if beside is None and _names_one_of(text, own) and journal_path(data).exists():
-        beside = journal_path(data)
+    beside = None if journal is None else FileJournalReader(journal)
+    if beside is None and _names_one_of(text, own) and (known := journal_of(settings, org)).identity() is not None:
+        beside = known
     shown = None if envelope is None else _json_of(envelope)
-    verdict = verify_receipt(text, keys, journal=None if beside is None else FileJournalReader(beside), envelope=shown)
+    verdict = verify_receipt(text, keys, journal=beside, envelope=shown)
     if as_json:
         print_json(verdict.to_json())
     else:

@@ -9,7 +9,7 @@ import click
 
 from moonpool.bootstrap.recordings import open_recordings
 from moonpool.cli.commands import command_group, json_lines
-from moonpool.cli.config_choice import data_folder, run_named
+from moonpool.cli.config_choice import journal_of, run_named
 from moonpool.cli.printer import print_json, print_table
 from moonpool.core.errors import InputError
 from moonpool.core.phrases import counted
@@ -48,7 +48,7 @@ def remove(run_ids: tuple[str, ...], *, all_: bool) -> int:
     if all_ == bool(run_ids):
         raise InputError("name the executions whose recordings to remove, or give --all")
     settings = Settings.load(os.environ)
-    named = [run_named(one, data_folder(settings)) for one in run_ids]
+    named = [run_named(one, journal_of(settings)) for one in run_ids]
     with open_recordings(settings, os.environ) as reader:
         removed = reader.remove(None if all_ else named)
     click.echo(f"removed {counted(removed, 'recording')}")

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import click
 
 from moonpool.cli.commands import command, json_object
-from moonpool.cli.config_choice import data_folder, run_named
+from moonpool.cli.config_choice import journal_of, run_named
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from moonpool.cli.printer import print_json, printable
 from moonpool.core.errors import InputError
@@ -51,7 +51,7 @@ def replay(run_id: str, *, policy: Path | None, code: Path | None, as_json: bool
 
     settings = Settings.load(os.environ)
     request = ReplayRequest(
-        run_id=run_named(run_id, data_folder(settings)),
+        run_id=run_named(run_id, journal_of(settings)),
         code=None if code is None else _code(code, settings),
         policy=None if policy is None else load_policy_file(policy).layer,
     )

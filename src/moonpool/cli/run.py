@@ -17,7 +17,7 @@ import click
 from moonpool.cli.approvers import Approve
 from moonpool.cli.code_source import read_code
 from moonpool.cli.commands import allow_network_option, command, config_option
-from moonpool.cli.config_choice import allowed_network, data_folder
+from moonpool.cli.config_choice import allowed_network, journal_of
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_OK, EXIT_UNUSABLE
 from moonpool.cli.log_lines import log_among
 from moonpool.cli.program_output import ProgramOutput
@@ -149,9 +149,8 @@ def answer_in_one_line(order: RunOrder) -> int:
 
 def _view(stdout: int, settings: Settings) -> Callable[[bytes], bytes]:
     from moonpool.cli.run_view import RunView
-    from moonpool.store.paths import journal_path
 
-    return RunView(stdout, journal_path(data_folder(settings)))
+    return RunView(stdout, journal_of(settings))
 
 
 def _transfers(order: RunOrder) -> RunFiles:

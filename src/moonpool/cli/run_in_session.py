@@ -1,37 +1,32 @@
-"""`moonpool run --session NAME`: find or start the session's process, run there, print here.
+"""`moonpool run --session NAME`: find or open the session at this user's service, run there, print here.
 
-The session keeps what it was started with: configuration, policy, environment and backend. A later run may omit them; a
+The session keeps what it was opened with: configuration, policy, environment and backend. A later run may omit them; a
 run with different ones is refused. Each run chooses its approver.
 """
 
 from __future__ import annotations
 
-import asyncio
 import os
-import sys
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
 from moonpool.cli.approvers import open_approver, responder_beside
-from moonpool.cli.config_choice import chosen_path, data_folder
+from moonpool.cli.config_choice import chosen_path
 from moonpool.cli.interrupts import Interrupts
-from moonpool.cli.session_process import SessionStart, StartReport
-from moonpool.configuration.server_files import load_servers
+from moonpool.cli.service_start import SessionError, local_service
+from moonpool.cli.session_run import SessionRun
+from moonpool.cli.sessions_here import checked_name, named_session
+from moonpool.core.errors import MoonpoolError
 from moonpool.core.json import digest_json
-from moonpool.server.named_sessions.client import SessionRun
-from moonpool.server.named_sessions.sockets import SessionFolder, checked_name
-from moonpool.server.named_sessions.transfers import RemoteFiles
-from moonpool.server.named_sessions.wire import Run, SessionError, SessionLostError
-from moonpool.store.journal_file import lost_journal_warning
-from moonpool.store.paths import journal_path
+from moonpool.sdk.remote.files import RemoteFiles
+from moonpool.server.http.sessions import messages
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import Callable
     from pathlib import Path
 
-    from moonpool.cli.run_order import RunParts
+    from moonpool.cli.run_order import RunOrder, RunParts
+    from moonpool.cli.service_start import LocalService
+    from moonpool.sdk.remote.connection import Connection
+    from moonpool.server.http.sessions.messages import KeptOrder, SessionAnswer
     from moonpool.settings import Settings
 
 _TRIES_MAX: Final = 3
@@ -40,123 +35,128 @@ _TRIES_MAX: Final = 3
 async def run_in_session(parts: RunParts, name: str) -> None:
     """Run the code in session `name` and print its line. Raises MoonpoolError before there is an envelope."""
     interrupts = Interrupts()
-    folder = SessionFolder(data_folder(parts.settings))
     checked_name(name)
-    order = parts.order
-    request = Run(
-        code=parts.source.code,
-        name=parts.source.name,
-        timeout_s=order.timeout_s,
-        language=parts.source.language,
-        typescript=parts.source.typescript,
-        environment=order.environment,
-        backend=order.backend,
-        workspace=_workspace(order.workspace),
-        config_digest=_config_digest(order.config) if order.config is not None else None,
-        policy_digest=_policy_digest(parts.settings),
-        network=order.allow_network or None,
-    )
-    files = RemoteFiles(lambda: _connection(folder, name))
-    async with open_approver(order.approve, parts.output, parts.settings) as approver:
-        person = responder_beside(approver)
-        request = msgspec.structs.replace(request, fills_forms=person is not None)
-        for _ in range(_TRIES_MAX):
-            connection = folder.connect(name) or await _start(folder, parts, name)
+    async with (
+        local_service(parts.settings) as service,
+        open_approver(parts.order.approve, parts.output, parts.settings) as approver,
+    ):
+        for tries_left in reversed(range(_TRIES_MAX)):
+            path = f"sessions/{(await _session(service, parts, name)).id}"
+            files = RemoteFiles(service.connection, path)
             run = SessionRun(
-                connection, show=parts.output.show, say=parts.output.say, approver=approver, responder=person
+                service.connection,
+                path,
+                show=parts.output.show,
+                say=parts.output.say,
+                approver=approver,
+                responder=responder_beside(approver),
             )
-            await parts.files.send(files)
-            interrupts.aim(run)
-            finished = await run.execute(request)
-            interrupts.aim(None)
-            if finished is not None:
-                await parts.hand_over(finished.line, finished.ok, files)
+            try:
+                await parts.files.send(files)
+                interrupts.aim(run)
+                printed = await run.execute(parts.source, parts.order.timeout_s)
+            except MoonpoolError as error:
+                if error.code != "session_unknown" or not tries_left:  # it has ended since it was found: nothing ran
+                    raise
+            else:
+                interrupts.aim(None)
+                await parts.hand_over(printed.line.encode(), printed.ok, files)
                 return
-    raise SessionLostError(f"session {name!r} ends as often as it is started; see {folder.log(name)}")
 
 
-def _connection(folder: SessionFolder, name: str) -> socket.socket:
-    if (connection := folder.connect(name)) is None:
-        raise SessionLostError(f"the process of session {name!r} has ended; run again to start afresh")
-    return connection
+async def _session(service: LocalService, parts: RunParts, name: str) -> SessionAnswer:
+    """The session, opened if need be, at a service that is started if need be. Raises MoonpoolError."""
+    order = parts.order
+    wanted_policy = _policy_digest(parts.settings)
 
+    async def found(connection: Connection) -> SessionAnswer:
+        session = await named_session(connection, name)
+        if session is None:
+            wanted = _wanted(parts, name, wanted_policy)
+            session = await connection.order("POST", "sessions", wanted, messages.SessionAnswer)
+        return session
 
-async def _start(folder: SessionFolder, parts: RunParts, name: str) -> socket.socket:
-    """Start the session's process unless another client has; return a connection to it."""
-    async with folder.starting(name):
-        if (connection := folder.connect(name)) is not None:
-            return connection
-        if folder.has_socket(name):
-            parts.output.say(f"the process of session {name!r} had been killed; the session starts afresh")
-        if warning := lost_journal_warning(journal_path(data_folder(parts.settings))):
-            parts.output.say(warning)  # the session's process logs to its own file
-        path = chosen_path(parts.order.config, os.environ)
-        reading, writing = os.pipe()
-        start = SessionStart(
-            name=name,
-            config=str(path.absolute()) if path is not None else None,
-            config_digest=_config_digest(path),
-            policy=str(policy.absolute()) if (policy := parts.settings.policy) is not None else None,
-            environment=parts.settings.environment,
-            backend=parts.settings.backend,
-            network=parts.order.allow_network,
-            workspace=_workspace(parts.order.workspace),
-            ready_fd=3,
+    async def start() -> None:
+        options = [f"--{option}={value}" for option, value in _serve_options(parts) if value is not None]
+        await service.start(options, parts.output.say)
+
+    session = await service.asked(found, start)
+    assert session is not None
+    if (kept := session.terminal) is None:
+        raise SessionError(f"session {name!r} is not one of `moonpool run --session`; use another name")
+    if (difference := _misfit(session.environment, kept, order, wanted_policy)) is not None:
+        raise SessionError(
+            f"session {name!r} was started with {difference}; close it (moonpool session close {name}) or use another "
+            "name"
         )
-        try:
-            _spawn(start, folder.log(name), writing)
-        finally:
-            os.close(writing)
-        await _wait_ready(reading, folder.log(name), name, parts.output.say)
-        connection = folder.connect(name)
-    if connection is None:
-        raise SessionLostError(f"session {name!r} ended as soon as it had started; see {folder.log(name)}")
-    return connection
+    return session
 
 
-def _spawn(start: SessionStart, log: Path, ready_fd: int) -> None:
-    """Start the process in its own process session, with the log as its output. It outlives us."""
-    try:
-        encoded = msgspec.json.encode(start).decode()
-    except UnicodeEncodeError:
-        raise SessionError("the path of a session's configuration or policy file is no UTF-8; rename it") from None
-    command = [sys.executable, "-P", "-m", "moonpool.cli.session_process", encoded]
-    os.posix_spawn(
-        sys.executable,
-        command,
-        os.environ,
-        file_actions=[
-            (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-            (os.POSIX_SPAWN_OPEN, 1, str(log), os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600),
-            (os.POSIX_SPAWN_DUP2, 1, 2),
-            (os.POSIX_SPAWN_DUP2, ready_fd, start.ready_fd),
-        ],
-        setsid=True,
-        setsigdef=(),
+def _serve_options(parts: RunParts) -> list[tuple[str, object]]:
+    """What the service is started with, so that it has the settings of this session."""
+    order = parts.order
+    return [("config", order.config), ("policy", order.policy), ("env", order.environment), ("backend", order.backend)]
+
+
+def _misfit(environment: str, kept: KeptOrder, order: RunOrder, policy_digest: str | None) -> str | None:
+    """How the session differs from what this run says, or None."""
+    wanted = {
+        "environment": (order.environment, environment),
+        "backend": (order.backend, kept.backend),
+        "workspace": (_workspace(order.workspace), kept.workspace),
+    }
+    for what, (given, own) in wanted.items():
+        if given is not None and given != own:
+            return f"{what} {own!r}, not {given!r}"
+    if order.config is not None and _config_digest(order.config) != kept.config_digest:
+        return f"other servers ({kept.config or 'no configuration'})"
+    if policy_digest is not None and policy_digest != kept.policy_digest:
+        return "another policy file" if kept.policy_digest else "no policy file"
+    if order.allow_network and set(order.allow_network) != set(kept.network):
+        return f"a network of {', '.join(kept.network)}" if kept.network else "no network"
+    return None
+
+
+def _wanted(parts: RunParts, name: str, policy_digest: str | None) -> messages.CreateSession:
+    order, path = parts.order, chosen_path(parts.order.config, os.environ)
+    terminal = messages.TerminalOrder(
+        environ=_environ(parts.settings),
+        here=_as_text(os.getcwd()),  # noqa: PTH109  a string
+        config=None if path is None else _as_text(str(path.absolute())),
+        config_digest=_config_digest(path),
+        policy_digest=policy_digest or "",
+        workspace=_workspace(order.workspace),
     )
+    network = messages.WantedNetwork(allow=order.allow_network) if order.allow_network else None
+    return messages.CreateSession(name=name, terminal=terminal, network=network)
 
 
-async def _wait_ready(reading: int, log: Path, name: str, say: Callable[[str], None]) -> None:
-    """Wait until the process is ready. Raises SessionError with its message if it cannot start."""
-    pipe = os.fdopen(reading, "rb", buffering=0)
-    reader = asyncio.StreamReader()
-    loop = asyncio.get_running_loop()
-    transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+def _environ(settings: Settings) -> dict[str, str]:
+    """Our variables, and the settings in force as variables, whose paths count from nowhere else."""
+    environ = {name: value for name, value in os.environ.items() if _is_text(name) and _is_text(value)}
+    for name, default in zip(settings.__struct_fields__, settings.__struct_defaults__, strict=True):
+        if (value := getattr(settings, name)) != default:
+            text = str(value.absolute() if (default is None) else value)
+            environ[f"MOONPOOL_{name.upper()}"] = _as_text(text)
+    return environ
+
+
+def _is_text(text: str) -> bool:
     try:
-        while line := await reader.readline():
-            report = msgspec.json.decode(line, type=StartReport)
-            if report.kind == "ready":
-                return
-            if report.kind == "error":
-                raise SessionError(report.text, code=report.code)
-            say(report.text)
-    finally:
-        transport.close()
-    raise SessionLostError(f"the process of session {name!r} ended while it started; see {log}")
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _as_text(path: str) -> str:
+    if not _is_text(path):
+        raise SessionError("the path of a session's folder, configuration or policy file is no UTF-8; rename it")
+    return path
 
 
 def _workspace(folder: Path | None) -> str | None:
-    return None if folder is None else str(folder.expanduser().resolve())
+    return None if folder is None else _as_text(str(folder.expanduser().resolve()))
 
 
 def _policy_digest(settings: Settings) -> str | None:
@@ -172,6 +172,7 @@ def _config_digest(path: Path | None) -> str:
     """Digest of a configuration's servers and rules, with variables as they are now."""
     if path is None:
         return ""
+    from moonpool.configuration.server_files import load_servers
     from moonpool.configuration.servers import resolved_key
 
     config = load_servers(path, os.environ)

@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from moonpool.cli.printer import Colour
 from moonpool.core.lookalikes import shown_name
-from moonpool.store.journal_reading import read_rows
 from moonpool.terminal.approver import framed, visible
 from moonpool.terminal.device import WIDTH_MIN
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
+
+    from moonpool.core.audit import JournalReader
 
 _LABEL: Final = 9
 _RESULT_LINES_MAX: Final = 20
@@ -40,7 +40,7 @@ class RunView:
     """The view at the terminal `fd`; names of called tools come from the audit journal."""
 
     fd: int
-    journal: Path
+    journal: JournalReader
 
     def __call__(self, line: bytes) -> bytes:
         """The lines for `line`, an envelope. If the view fails, `line` itself is returned, so that the envelope is not
@@ -144,12 +144,12 @@ def _file(file: dict[str, Any]) -> str:
     return f"{file['name']} ({', '.join(about)})"
 
 
-def _called(journal: Path, envelope: dict[str, Any]) -> Counter[str]:
+def _called(journal: JournalReader, envelope: dict[str, Any]) -> Counter[str]:
     """Called tools with their number of calls; empty if the journal cannot be read."""
     if not envelope["result"]["metrics"].get("tool_calls"):
         return Counter()
     try:
-        rows = list(read_rows(journal, run_id=envelope["run_id"], tail=_RECORDS_MAX))
+        rows = list(journal.rows(run_id=envelope["run_id"], tail=_RECORDS_MAX))
     except Exception:  # noqa: BLE001  the total counts do not need it
         return Counter()
     calls = (row.to_json() for row in rows if row.kind == "call_outcome")

@@ -15,6 +15,7 @@ from moonpool.settings import Settings
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
+    from moonpool.bootstrap.administration import Administration
     from moonpool.bootstrap.database import ServiceData
 
 _T = TypeVar("_T")
@@ -27,6 +28,7 @@ database_url_option = click.option(
     metavar="URL",
     help="The service's database. Other users of this machine can read arguments: better MOONPOOL_DATABASE_URL.",
 )
+org_option = click.option("--org", metavar="ORG", help="Of this organisation. Default: the command line's own tenant.")
 
 
 def service_settings(data_dir: Path | None, database_url: str | None) -> tuple[Settings, Path]:
@@ -46,5 +48,22 @@ def with_service_data(
     async def run() -> _T:
         async with open_service_data(settings, data) as opened:
             return await use(opened)
+
+    return asyncio.run(run())
+
+
+def administered(
+    data_dir: Path | None, database_url: str | None, change: Callable[[Administration], Awaitable[_T]]
+) -> _T:
+    """Have `change` make a change that goes on record. Raises ConfigError, DatabaseError, JournalError."""
+    from moonpool.bootstrap.administration import Administration
+    from moonpool.bootstrap.database import open_service_data
+    from moonpool.cli.approval_texts import answerer
+
+    settings, data = service_settings(data_dir, database_url)
+
+    async def run() -> _T:
+        async with open_service_data(settings, data) as opened:
+            return await change(Administration(opened=opened, settings=settings, data=data, by=answerer().name))
 
     return asyncio.run(run())

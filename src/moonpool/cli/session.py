@@ -5,35 +5,33 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 import msgspec
 
 from moonpool.cli import transfers
 from moonpool.cli.commands import command_group, json_lines
-from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_INTERRUPTED, EXIT_OK
 from moonpool.cli.interrupts import Interrupts
 from moonpool.cli.printer import print_table, remark
-from moonpool.core.errors import InputError
+from moonpool.cli.service_start import ServiceVersionError, SessionLostError, ended, is_gone, local_service
+from moonpool.cli.sessions_here import checked_name, named_sessions
+from moonpool.core.errors import InputError, MoonpoolError
 from moonpool.engine.files.errors import shown
 from moonpool.engine.files.local_files import landing_path
-from moonpool.server.named_sessions.client import ask_host
-from moonpool.server.named_sessions.sockets import SessionFolder, checked_name, peer_of
-from moonpool.server.named_sessions.transfers import RemoteFiles
-from moonpool.server.named_sessions.wire import Close, State, Status
+from moonpool.sdk.remote.files import RemoteFiles
 from moonpool.settings import Settings
+from moonpool.store.service_socket import ENDING_S
 
 if TYPE_CHECKING:
-    import socket
-    from collections.abc import Coroutine
+    from collections.abc import Awaitable, Callable
 
     from moonpool.engine.files.service import FileReceipt
+    from moonpool.server.http.sessions.messages import SessionAnswer
 
-_CLOSE_S: Final = 30.0
+_T = TypeVar("_T")
 
 app = command_group("Sessions that `moonpool run --session NAME` keeps alive.")
 
@@ -63,10 +61,11 @@ def close(name: str | None, *, all_: bool) -> None:
 @click.option("--force", is_flag=True, help="Replace what is there.")
 def put(session: str, local: Path, path: str | None, *, unpack: bool, force: bool) -> int:
     """Put a file into a session, whole or not at all."""
-    files = _files(session)
     if unpack:
-        return _finish(transfers.put_archive(files, local, path or ".", replace=force), path or ".")
-    return _finish(transfers.put_file(files, local, path or local.name, replace=force), path or local.name)
+        folder = path or "."
+        return _finish(session, lambda files: transfers.put_archive(files, local, folder, replace=force), folder)
+    target = path or local.name
+    return _finish(session, lambda files: transfers.put_file(files, local, target, replace=force), target)
 
 
 @app.command("get")
@@ -77,7 +76,7 @@ def put(session: str, local: Path, path: str | None, *, unpack: bool, force: boo
 def get(session: str, path: str, local: Path | None, *, force: bool) -> int:
     """Take a file out of a session, whole or not at all."""
     target = landing_path(local, path)
-    return _finish(transfers.get_file(_files(session), path, target, force=force), str(target))
+    return _finish(session, lambda files: transfers.get_file(files, path, target, force=force), str(target))
 
 
 @app.command("files")
@@ -87,7 +86,7 @@ def get(session: str, path: str, local: Path | None, *, force: bool) -> int:
 @json_lines
 def files(session: str, path: str, *, recursive: bool, as_json: bool) -> None:
     """List files of a session."""
-    listing = asyncio.run(_files(session).list(path, recursive=recursive))
+    listing = asyncio.run(_with_files(session, lambda files: files.list(path, recursive=recursive)))
     transfers.print_listing(listing, as_json=as_json)
 
 
@@ -104,36 +103,56 @@ def archive(session: str, path: str, *, output: Path | None, into: Path | None, 
     if into is not None:
         if force:
             raise InputError("--force replaces a tar file; --into makes a new folder and replaces nothing")
-        return _finish(transfers.get_tree(_files(session), path, into), str(into))
+        return _finish(session, lambda files: transfers.get_tree(files, path, into), str(into))
     target = output or Path(f"{checked_name(session)}.tar")
-    return _finish(transfers.get_archive(_files(session), path, target, force=force), str(target))
-
-
-def session_folder() -> SessionFolder:
-    """The folder of this user's sessions."""
-    return SessionFolder(data_folder(Settings.load(os.environ)))
+    return _finish(session, lambda files: transfers.get_archive(files, path, target, force=force), str(target))
 
 
 async def print_sessions(*, as_json: bool) -> None:
-    """Print every session that answers; report sessions whose process was killed on stderr."""
-    folder = session_folder()
-    states: list[State] = []
-    for name in folder.names():
-        connection = folder.connect(name)
-        answer = await ask_host(connection, Status()) if connection is not None else None
-        if isinstance(answer, State):
-            states.append(answer)
-        else:
-            why = "; its process was killed" if connection is None else ", but its process is there"
-            remark(f"session {name!r} does not answer{why}")
+    """Print every session of this user's service; say so where it was killed."""
+    async with local_service(Settings.load(os.environ)) as service:
+        sessions = await service.asked(named_sessions, None)
+        if sessions is None and service.folder.has_socket:
+            remark("the service was killed, and its sessions are gone")
+        process = service.folder.process() if sessions else None
+    states = [_State.of(one, process.pid if process else 0) for one in sessions or ()]
     if as_json:
         for state in states:
-            click.echo(msgspec.json.encode({name: getattr(state, name) for name in state.__struct_fields__}).decode())
+            click.echo(msgspec.json.encode(state).decode())
     else:
         _print_table(states)
 
 
-def _print_table(states: list[State]) -> None:
+class _State(msgspec.Struct, frozen=True, kw_only=True):
+    """A session as `moonpool session list --json` prints it. Times are seconds."""
+
+    name: str
+    pid: int  # of the service
+    environment: str
+    backend: str
+    config: str
+    age_s: float
+    idle_s: float
+    executions: int
+    busy: bool
+
+    @classmethod
+    def of(cls, session: SessionAnswer, process: int) -> _State:
+        kept = session.terminal
+        return cls(
+            name=session.name,
+            pid=process,
+            environment=session.environment,
+            backend="" if kept is None else kept.backend,
+            config="" if kept is None else kept.config,
+            age_s=session.age_s,
+            idle_s=session.unused_s,
+            executions=session.usage.executions,
+            busy=session.unused_s == 0,
+        )
+
+
+def _print_table(states: list[_State]) -> None:
     if not states:
         click.echo("no sessions; `moonpool run --session NAME` starts one")
         return
@@ -152,72 +171,58 @@ def _print_table(states: list[State]) -> None:
 
 
 async def close_sessions(name: str | None) -> None:
-    """End one session, or all; return when their processes are gone."""
-    folder = session_folder()
-    names = folder.names() if name is None else [checked_name(name)]
-    for one in names:
-        if not folder.has_socket(one):
-            known = ", ".join(folder.names()) or "none"
-            raise InputError(f"there is no session {one!r}; known: {known}")
-    for one in names:
-        how = await _close(folder, one)
-        click.echo(f"session {one} {how}")
+    """End one session, or all; return when they are gone, and the service too if it has no more."""
+    if name is not None:
+        checked_name(name)
+    async with local_service(Settings.load(os.environ)) as service:
+        process = service.folder.process()
+        try:
+            sessions = await service.asked(named_sessions, None) or []
+            if name is not None and name not in {one.name for one in sessions}:
+                raise _unknown(name, sessions)
+            for session in sessions:
+                if name in {None, session.name}:
+                    await service.connection.order("DELETE", f"sessions/{session.id}", None, type(None))
+                    click.echo(f"session {session.name} closed")
+        except ServiceVersionError:
+            if name is not None or process is None or not service.ends_unused:
+                raise
+            signal.pidfd_send_signal(process.descriptor, signal.SIGTERM)
+            sessions = []
+        if process is not None and service.ends_unused and len(sessions) <= (1 if name else len(sessions)):
+            await service.connection.close()
+            if not await ended(process.descriptor, ENDING_S):
+                remark("the service has not ended yet; it ends when nobody uses it")
 
 
-async def _close(folder: SessionFolder, name: str) -> str:
-    connection = folder.connect(name)
-    if connection is None:
-        folder.remove_socket(name)
-        folder.tidy(name)
-        return "was dead; its files are removed"
-    process = os.pidfd_open(peer_of(connection)[0])  # while we are connected, the pid cannot be reused
-    try:
-        await ask_host(connection, Close())
-        if await _ended(process, _CLOSE_S):
-            return "closed"
-        with suppress(ProcessLookupError):
-            signal.pidfd_send_signal(process, signal.SIGKILL)
-        await _ended(process, _CLOSE_S)
-        return "did not close in time and was killed"
-    finally:
-        os.close(process)
+def _unknown(name: str, sessions: list[SessionAnswer]) -> InputError:
+    known = ", ".join(one.name for one in sessions) or "none"
+    return InputError(f"there is no session {name!r}; known: {known}; `moonpool run --session NAME` starts one")
 
 
-async def _ended(process: int, within_s: float) -> bool:
-    """Whether the process of a pidfd ends in time."""
-    loop = asyncio.get_running_loop()
-    ended: asyncio.Future[None] = loop.create_future()
-    loop.add_reader(process, lambda: None if ended.done() else ended.set_result(None))
-    try:
-        async with asyncio.timeout(within_s):
-            await ended
-    except TimeoutError:
-        return False
-    finally:
-        loop.remove_reader(process)
-    return True
-
-
-def _files(session: str) -> RemoteFiles:
-    folder = session_folder()
+async def _with_files(session: str, work: Callable[[RemoteFiles], Awaitable[_T]]) -> _T:
     name = checked_name(session)
+    async with local_service(Settings.load(os.environ)) as service:
+        sessions = await service.asked(named_sessions, None) or []
+        found = next((one for one in sessions if one.name == name), None)
+        if found is None:
+            raise _unknown(name, sessions)
+        try:
+            return await work(RemoteFiles(service.connection, f"sessions/{found.id}"))
+        except MoonpoolError as error:
+            if not is_gone(error):
+                raise
+            raise SessionLostError(
+                "the service ended during the transfer, and the session with it; nothing was kept, try again"
+            ) from None
 
-    def connect() -> socket.socket:
-        connection = folder.connect(name)
-        if connection is None:
-            known = ", ".join(folder.names()) or "none"
-            raise InputError(f"there is no session {name!r}; known: {known}; `moonpool run --session NAME` starts one")
-        return connection
 
-    return RemoteFiles(connect)
-
-
-def _finish(transfer: Coroutine[object, object, FileReceipt], target: str) -> int:
+def _finish(session: str, transfer: Callable[[RemoteFiles], Awaitable[FileReceipt]], target: str) -> int:
     """Run the transfer; a signal cancels it without a trace."""
 
     async def carry_out() -> FileReceipt:
         Interrupts()
-        return await transfer
+        return await _with_files(session, transfer)
 
     try:
         receipt = asyncio.run(carry_out())

@@ -12,7 +12,7 @@ import click
 
 from moonpool.bootstrap import make_token_accounting
 from moonpool.cli.commands import command, json_object
-from moonpool.cli.config_choice import data_folder, read_config
+from moonpool.cli.config_choice import data_folder, journal_of, read_config
 from moonpool.cli.metrics_service import bound_listener, metrics_served
 from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.cli.tool_catalog import load_snapshot
@@ -23,8 +23,6 @@ from moonpool.features.usage.statistics import read_measures
 from moonpool.server.http.exposition import Exposed, prometheus_text
 from moonpool.server.http.figures import metrics_of_records
 from moonpool.settings import Settings
-from moonpool.store.journal_reading import FileJournalReader
-from moonpool.store.paths import journal_path
 
 if TYPE_CHECKING:
     from moonpool.features.usage.measures import Measures, ShownTokens, Times
@@ -107,12 +105,8 @@ def print_prometheus(tail: int) -> None:
     click.echo(prometheus_text(Exposed(version=VERSION, recorded=_measures(tail))), nl=False)
 
 
-def _journal() -> FileJournalReader:
-    return FileJournalReader(journal_path(data_folder(Settings.load(os.environ))))
-
-
 def _measures(tail: int) -> Measures:
-    return read_measures(_journal(), records=tail)
+    return read_measures(journal_of(Settings.load(os.environ)), records=tail)
 
 
 def configured_tokens(path: Path | None) -> ToolTokens | None:
@@ -170,7 +164,8 @@ def _cells(name: str, times: Times) -> tuple[str, ...]:
 def serve_figures(address: str, config: Path | None, tail: int) -> None:
     """Serve until a signal arrives; the configured tools are counted once. Raises ConfigError, ListenError."""
     with bound_listener(address, what="--listen") as listener:
-        asyncio.run(_serve(listener, metrics_of_records(_journal(), configured_tokens(config), records=tail)))
+        journal = journal_of(Settings.load(os.environ))
+        asyncio.run(_serve(listener, metrics_of_records(journal, configured_tokens(config), records=tail)))
 
 
 async def _serve(listener: Listener, metrics: Metrics) -> None:

@@ -116,7 +116,8 @@ def read_entry(raw: object, where: str) -> Entry:
     return convert({key: value for key, value in given.items() if key not in IGNORED_KEYS}, Entry, where)
 
 
-def resolve(server_id: str, entry: Entry, expansion: Expansion, where: str) -> ServerConfig:
+def resolve(server_id: str, entry: Entry, expansion: Expansion, where: str, here: str = ".") -> ServerConfig:
+    """What `entry` means, its command as one of the folder `here`. Raises ConfigError."""
     kind = _transport_kind(entry, where)
     block = entry.moonpool
     command = _clean(expansion.expand(entry.command or "", key="command"), where, "command")
@@ -153,7 +154,7 @@ def resolve(server_id: str, entry: Entry, expansion: Expansion, where: str) -> S
         args=args,
         env=env,
         cwd=cwd,
-        folder=_folder(command, args, cwd),
+        folder=_folder(command, args, cwd, here),
         url=url,
         headers=headers,
         oauth=oauth,
@@ -182,8 +183,8 @@ def _oauth(entry: Entry, expansion: Expansion, where: str) -> OAuthSettings:
     return settings
 
 
-def _folder(command: str, args: tuple[str, ...], cwd: str | None) -> str:
-    """The current folder, where the command means something else in another one; by what it looks like alone.
+def _folder(command: str, args: tuple[str, ...], cwd: str | None, here: str) -> str:
+    """The folder `here`, where the command means something else in another one; by what it looks like alone.
 
     SECURITY: not by what exists there, or a server could make itself another one by making a file.
     """
@@ -191,7 +192,7 @@ def _folder(command: str, args: tuple[str, ...], cwd: str | None) -> str:
     counts_from_here = ("/" in command and not command.startswith("/")) or any(map(_RELATIVE_PATH.fullmatch, words))
     if not command or (cwd or "").startswith("/") or not (cwd or counts_from_here):
         return ""
-    return os.path.abspath(cwd or ".")  # noqa: PTH100  as the process will be started: without looking at links
+    return os.path.abspath(os.path.join(here, cwd or "."))  # noqa: PTH100, PTH118  as the process will be started: without looking at links
 
 
 def _transport_kind(entry: Entry, where: str) -> TransportKind:

@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from moonpool.store.secrets import SecretStore
 
 
-def load_servers(path: Path, environ: Mapping[str, str], *, remedy: str = NO_FILE_REMEDY) -> McpConfig:
+def load_servers(path: Path, environ: Mapping[str, str], *, remedy: str = NO_FILE_REMEDY, here: str = ".") -> McpConfig:
     """`load_config` with stored secrets. Raises ConfigError, SecretStoreError."""
-    return load_config(path, environ, stored=secret_source(environ), remedy=remedy)
+    return load_config(path, environ, stored=secret_source(environ), remedy=remedy, here=here)
 
 
 def secret_source(environ: Mapping[str, str]) -> SecretSource:

@@ -49,14 +49,19 @@ NO_FILE_REMEDY: Final = "pass --config FILE or run `moonpool init`"
 
 
 def load_config(
-    path: Path, environ: Mapping[str, str], *, stored: SecretSource | None = None, remedy: str = NO_FILE_REMEDY
+    path: Path,
+    environ: Mapping[str, str],
+    *,
+    stored: SecretSource | None = None,
+    remedy: str = NO_FILE_REMEDY,
+    here: str = ".",
 ) -> McpConfig:
     """Read and parse `path`. Raises ConfigError in one sentence that names the file and the remedy.
 
     A server whose own entry cannot be used is left out (`McpConfig.left_out`); the others are there.
 
     `stored` gives the values of `${secret:NAME}` and raises what the secret store raises. `${file:PATH}` is read.
-    `remedy` is what to do where there is no such file.
+    `remedy` is what to do where there is no such file, `here` the folder from which commands count.
     """
     try:
         with path.open("rb") as file:
@@ -67,7 +72,13 @@ def load_config(
         raise ConfigError(f"{path}: cannot be read: {exc.strerror or exc}") from None
     # Whoever approves a call may stand in another folder.
     return parse_config(
-        text, source=str(path.absolute()), environ=environ, stored=stored, files=read_value_file, leave_out=True
+        text,
+        source=str(path.absolute()),
+        environ=environ,
+        stored=stored,
+        files=read_value_file,
+        leave_out=True,
+        here=here,
     )
 
 
@@ -79,6 +90,7 @@ def parse_config(
     stored: SecretSource | None = None,
     files: FileSource | None = None,
     leave_out: bool = False,
+    here: str = ".",
 ) -> McpConfig:
     """Parse the bytes of a configuration file; `source` names it in messages. Raises ConfigError.
 
@@ -100,7 +112,7 @@ def parse_config(
                 disabled.append(server_id)  # not expanded: its variables may rightly be unset
                 continue
             expansion = Expansion(environ, where=where, stored=stored, files=files)
-            servers.append(resolve(server_id, entry, expansion, where))
+            servers.append(resolve(server_id, entry, expansion, where, here))
         except MoonpoolError as error:  # also of the secret store
             if not leave_out:
                 raise

@@ -100,6 +100,8 @@ class JournalReader(Protocol):
     raises JournalError. Rows come as they are stored: only `verify` says whether they are ours.
     """
 
+    name: str  # what it is and where, for messages
+
     def identity(self) -> object:
         """Another value when another journal has taken its place; None while there is none."""
         ...
@@ -124,6 +126,10 @@ class JournalReader(Protocol):
         """Whether there is a record of this kind under this id."""
         ...
 
+    def is_gone(self, process: str) -> bool | None:
+        """Whether the process that records name so has ended; None if that is unknown."""
+        ...
+
     def stored_rows(self) -> Iterator[AuditRow]:
         """Every row, also those that no record of ours can be."""
         ...
@@ -143,6 +149,11 @@ class OpenJournal(Journal, Protocol):
 
 class JournalPlace(Protocol):
     """Where a tenant's journal lies."""
+
+    @property
+    def process(self) -> str:
+        """How its records name this process."""
+        ...
 
     def open(self, *, lazily: bool) -> AbstractAsyncContextManager[OpenJournal]:
         """Open or begin it; `lazily`: at the first record. Entering raises JournalError."""

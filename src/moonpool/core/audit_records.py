@@ -4,7 +4,8 @@ Every execution leaves a start and an end record, every tool call one outcome re
 something an intent record before it is sent (H-058). Of many refused calls the first leave one each, the others one
 that counts them. Every change of the library leaves both; every transfer of a file, every undo and fork of a session,
 every connection to the outside (of many refused ones, their number), every change of a tool, every
-question of a server that may be passed on, every approval grant and every connection of a model leaves one. Records
+question of a server that may be passed on, every approval grant, every change of a key or an organisation and every
+connection of a model leaves one. Records
 hold digests, sizes and names, never values: no argument, no result, no secret. How they are kept and chained:
 `moonpool.core.audit`.
 """
@@ -164,6 +165,17 @@ class ExecutionEndRecord:
     redactions: Mapping[str, int] = field(default_factory=dict[str, int])
     start_ms: float = 0.0  # of the duration, until the code could start; 0: it never did, or a row of before
     code_ms: float = 0.0  # of the duration, in the sandbox, tool calls and waiting for approvals included
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExecutionLostRecord:
+    """The replica of the service that ran an execution has ended before it. Whatever its code did is done."""
+
+    kind: ClassVar[str] = "execution_lost"
+    run_id: str
+    trace_id: str
+    at: str  # when the replica's lease expired, by the database's clock
+    process: str  # the replica, as the start names it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -366,6 +378,19 @@ class LibraryRecord:
     settled: bool = False  # found out by a later process: the one that made the change died
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdministrationRecord:
+    """A key, an organisation or a consent was made, changed or ended by an operator. `run_id` names the change."""
+
+    kind: ClassVar[str] = "administration"
+    run_id: str
+    at: str
+    principal: str  # who did it
+    action: str  # `key_created`, `organisation_disabled`, ...
+    subject: str  # a key's id, never its text; an organisation; whose consent
+    details: tuple[str, ...] = ()  # rights and limits: `scopes execute files`, `quota 5/day`
+
+
 AuditRecord: TypeAlias = (
     ExecutionStartRecord
     | CallIntentRecord
@@ -373,6 +398,7 @@ AuditRecord: TypeAlias = (
     | CallsRefusedRecord
     | ServerRequestRecord
     | ExecutionEndRecord
+    | ExecutionLostRecord
     | FileTransferRecord
     | ConnectionRecord
     | ConnectionsRefusedRecord
@@ -385,6 +411,7 @@ AuditRecord: TypeAlias = (
     | ContextUsageRecord
     | LibraryIntentRecord
     | LibraryRecord
+    | AdministrationRecord
 )
 OutboxRecord: TypeAlias = ApprovalGrantRecord | PlanRecord
 """Comes through an outbox (`moonpool.store.outbox`), perhaps twice: the journal keeps one record of the same bytes."""

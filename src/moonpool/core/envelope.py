@@ -70,6 +70,12 @@ class Envelope:
         return self.error is None
 
     @property
+    def shown_size(self) -> int:
+        """Bytes of pictures and characters of displays, which can be many times the rest."""
+        forms = (text for one in self.displays for text in one.forms.values())
+        return sum(len(one.data) for one in self.pictures) + sum(map(len, forms))
+
+    @property
     def result(self) -> JsonObject:
         """`{ok, data|error, metrics}` of the result contract (H-027) and the additive members."""
         head: JsonObject = {"ok": True, "data": self.data}

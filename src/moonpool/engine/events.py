@@ -71,15 +71,16 @@ async def run_events(
     approver: EventApprover,
     *,
     asks: Collection[QuestionKind] = (),
+    here: bool = False,
 ) -> AsyncGenerator[RunEvents]:
     """Begin `request` with `execute` (`Session.execute`, or `Runtime.run` with a ticket) and give its events.
 
     `approver` is the one that the application was assembled with; `asks` is what servers may ask where they are
-    relayed. What `execute` raises is raised by the iteration.
+    relayed; `here`: see `EventApprover.bound`. What `execute` raises is raised by the iteration.
     """
     events = RunEvents()
     responder = EventResponder(events.ask, asks, approver.by.name) if asks else None
-    with approver.bound(events.ask) as begun:
+    with approver.bound(events.ask, here=here) as begun:
         run = asyncio.ensure_future(execute(_heard(request, events, begun, responder)))
         run.add_done_callback(events.end)
         try:

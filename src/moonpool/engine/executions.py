@@ -37,6 +37,8 @@ KEPT_COUNT_MAX: Final = 64
 OUTCOME_KEPT_S: Final = 600.0
 """How long after its questions have ended a call can still be resumed."""
 TENANT_KEPT_COUNT_MAX: Final = 512
+TENANT_KEPT_SHOWN_MAX: Final = 64 * 1024**2
+"""Of what outcomes in memory show; the newest is kept in any case."""
 TENANT_SHARES: Final = 4
 """How many principals may have as many executions in the background as one may."""
 ENDED_OUTPUT_BYTES: Final = 64 * 1024
@@ -82,7 +84,8 @@ class Executions:
     def __init__(self, bounds: Bounds, kept: KeptExecutions) -> None:
         self.bounds, self.kept = bounds, kept
         self._views: dict[str, PrincipalExecutions] = {}
-        self._over: dict[str, PrincipalExecutions] = {}  # by id, what is in memory of those that are over; oldest first
+        self._over: dict[str, tuple[PrincipalExecutions, int]] = {}  # in memory, by id, with its size; the oldest first
+        self._over_size = 0
         self.detached_count = 0  # that go on by themselves
         self._keeping: set[asyncio.Task[None]] = set()
 
@@ -93,16 +96,20 @@ class Executions:
             view = self._views[principal] = PrincipalExecutions(principal, self)
         return view
 
-    def remember_over(self, call_id: str, view: PrincipalExecutions) -> None:
-        """An execution is over and stays in memory for a while; the oldest of the tenant makes room."""
-        self._over[call_id] = view
-        if len(self._over) > TENANT_KEPT_COUNT_MAX:
-            oldest, its_view = next(iter(self._over.items()))
+    def remember_over(self, call_id: str, view: PrincipalExecutions, size: int) -> None:
+        """An execution is over and stays in memory for a while; the oldest of the tenant make room."""
+        self._over[call_id] = view, size
+        self._over_size += size
+        while len(self._over) > TENANT_KEPT_COUNT_MAX or (
+            self._over_size > TENANT_KEPT_SHOWN_MAX and len(self._over) > 1
+        ):
+            oldest, (its_view, _) = next(iter(self._over.items()))
             its_view.drop(oldest)
 
     def forget_over(self, call_id: str) -> None:
         """It is no longer in memory."""
-        self._over.pop(call_id, None)
+        _, size = self._over.pop(call_id, (None, 0))
+        self._over_size -= size
 
     def soon(self, work: Coroutine[object, object, None]) -> None:
         """Do it beside; `close` waits for it."""
@@ -148,9 +155,12 @@ class PrincipalExecutions:
         """One that goes on here, or has ended and is still in memory."""
         return self._calls.get(execution_id)
 
-    async def recall(self, execution_id: str) -> JsonObject:
-        """The kept envelope of one that is not in memory. Raises ExecutionUnknownError, ExecutionLostError."""
-        return await self._tenant.kept.find(execution_id, self._principal)
+    async def recall(self, execution_id: str, *, within_s: float = 0.0, cancel: bool = False) -> JsonObject | None:
+        """The kept envelope of one that is not in memory; None while another replica runs it (`KeptExecutions.find`).
+
+        Raises ExecutionUnknownError, ExecutionLostError, ExecutionCancelledError, DatabaseError.
+        """
+        return await self._tenant.kept.find(execution_id, self._principal, within_s=within_s, cancel=cancel)
 
     async def remember(self, call: ParkedCall) -> None:
         """Before its id is given out: a restart must not make it unknown. Whoever cancels that never had the id."""
@@ -164,6 +174,13 @@ class PrincipalExecutions:
             raise
         call.is_marked = True
         if call.over:  # meanwhile
+            await self._settle_mark(call)
+
+    async def _keep(self, call: ParkedCall, outcome: Envelope | None) -> None:
+        """INVARIANT: its mark says that it has ended after its outcome is there, which others may wait for."""
+        if outcome is not None:
+            await self._tenant.kept.keep(outcome, self._principal)
+        if call.detached:
             await self._settle_mark(call)
 
     async def _settle_mark(self, call: ParkedCall) -> None:
@@ -217,15 +234,13 @@ class PrincipalExecutions:
         """A call is over."""
         call.output.shrink(ENDED_OUTPUT_BYTES)
         self._count(-call.detached)
-        if outcome is not None and (call.detached or not call.waited_for):
-            self._tenant.soon(self._tenant.kept.keep(outcome))
-        if call.detached:
-            self._tenant.soon(self._settle_mark(call))
+        if call.detached or not call.waited_for:
+            self._tenant.soon(self._keep(call, outcome))
         if not call.given_out:
             self._calls.pop(call.call_id, None)
             return
         asyncio.get_running_loop().call_later(self._bounds.kept_s, self.drop, call.call_id)
-        self._tenant.remember_over(call.call_id, self)
+        self._tenant.remember_over(call.call_id, self, 0 if outcome is None else outcome.shown_size)
         over = [other for other in self._calls.values() if other.over and other is not call]
         over.sort(key=lambda other: other.set_aside)  # first those whose outcome somebody has; then the oldest
         for old in over[: max(0, len(over) + 1 - KEPT_COUNT_MAX)]:

@@ -14,7 +14,7 @@ import logging
 import re
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.core.phrases import on_one_line
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 MARK_COUNT_MAX: Final = 2_000
 _MARK_BYTES_MAX: Final = 4_096
-_ID: Final = re.compile(r"run_[0-9a-f]{32}")
+EXECUTION_ID: Final = re.compile(r"run_[0-9a-f]{32}")
 _SHOWN_CHARS: Final = 60
 _log = logging.getLogger(__name__)
 
@@ -70,6 +70,38 @@ class Mark:
     lost: bool  # the process that ran it has ended before it
 
 
+class KeptExecutions(Protocol):
+    """Marks and outcomes of one tenant's executions: in files (`ExecutionFiles`), or in a database that replicas share
+    (`moonpool.engine.shared_executions`). What cannot be kept is logged: the execution goes on.
+    """
+
+    async def mark(self, execution_id: str, principal: str) -> None:
+        """Remember that it runs, before anybody has its id."""
+        ...
+
+    async def keep(self, envelope: Envelope, principal: str) -> None:
+        """Keep the outcome of one that nobody waited for, or may ask for again."""
+        ...
+
+    async def end(self, execution_id: str, principal: str) -> None:
+        """It has ended, so it is not lost, even when its outcome is kept no more."""
+        ...
+
+    async def forget(self, execution_id: str) -> None:
+        """It came to no outcome, and whoever asked for that knows it."""
+        ...
+
+    async def find(
+        self, execution_id: str, principal: str, *, within_s: float = 0.0, cancel: bool = False
+    ) -> JsonObject | None:
+        """The envelope of one that is not in this process's memory. None: another replica runs it and has not ended it
+        `within_s`; `cancel` has it ended there.
+
+        Raises ExecutionUnknownError, ExecutionLostError, ExecutionCancelledError, DatabaseError.
+        """
+        ...
+
+
 class ExecutionMarks:
     """One small file for each, in a private folder. Blocking: call from a worker thread."""
 
@@ -91,7 +123,7 @@ class ExecutionMarks:
 
     def find(self, execution_id: str, principal: str) -> Mark | None:
         """What is known of this principal's execution."""
-        if _ID.fullmatch(execution_id) is None:
+        if EXECUTION_ID.fullmatch(execution_id) is None:
             return None
         try:
             found = json.loads(read_own_file(self._folder / f"{execution_id}.json", bytes_max=_MARK_BYTES_MAX))
@@ -120,42 +152,40 @@ class ExecutionMarks:
                 path.unlink(missing_ok=True)
 
 
-class KeptExecutions:
-    """Marks and outcomes of one tenant's executions."""
+class ExecutionFiles:
+    """The `KeptExecutions` of a tenant in its folder."""
 
     def __init__(self, marks: ExecutionMarks, outcomes: OutcomeStore) -> None:
         self._marks, self._outcomes = marks, outcomes
 
     async def mark(self, execution_id: str, principal: str) -> None:
-        """Remember that it runs. Without a disk it can still be waited for, until this process ends."""
         try:
             await asyncio.to_thread(self._marks.write, execution_id, principal)
         except (OSError, MoonpoolError) as error:
             _log.error("%s is not remembered across a restart: %s", execution_id, error)
 
-    async def keep(self, envelope: Envelope) -> None:
-        """Keep the outcome of one that nobody waited for, or may ask for again."""
+    async def keep(self, envelope: Envelope, principal: str) -> None:  # noqa: ARG002  see `KeptExecutions`
         try:
             await asyncio.to_thread(self._outcomes.keep, envelope.run_id, envelope.to_json())
         except (OSError, MoonpoolError) as error:
             _log.error("the outcome of %s could not be kept: %s", envelope.run_id, error)
 
     async def end(self, execution_id: str, principal: str) -> None:
-        """It has ended, so it is not lost, even when its outcome is kept no more."""
         try:
             await asyncio.to_thread(self._marks.end, execution_id, principal)
         except (OSError, MoonpoolError) as error:
             _log.warning("the end of %s could not be marked: %s", execution_id, error)
 
     async def forget(self, execution_id: str) -> None:
-        """It came to no outcome, and whoever asked for that knows it."""
         try:
             await asyncio.to_thread(self._marks.remove, execution_id)
         except OSError as error:
             _log.warning("the mark of %s could not be removed: %s", execution_id, error)
 
-    async def find(self, execution_id: str, principal: str) -> JsonObject:
-        """The kept envelope of one that is no longer in memory. Raises ExecutionUnknownError, ExecutionLostError."""
+    async def find(
+        self, execution_id: str, principal: str, *, within_s: float = 0.0, cancel: bool = False
+    ) -> JsonObject:
+        del within_s, cancel  # nobody else's can be waited for
         found = await asyncio.to_thread(self._find, execution_id, principal)
         if found is None:
             raise ExecutionUnknownError(execution_id)

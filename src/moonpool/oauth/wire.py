@@ -19,6 +19,7 @@ import httpx2
 
 from moonpool.core.phrases import said
 from moonpool.net.bounded_bodies import BodyRefusedError, read_body
+from moonpool.net.trust import system_trust
 from moonpool.oauth.addresses import nearness
 from moonpool.oauth.errors import OAuthError
 from moonpool_wire.jsonbounds import exceeded_bound
@@ -105,7 +106,9 @@ class LoginHttp:
 @asynccontextmanager
 async def open_login_http(server_url: str) -> AsyncGenerator[LoginHttp]:
     """An HTTP client for a login to `server_url`."""
-    async with httpx2.AsyncClient(headers={"user-agent": "moonpool"}, timeout=REQUEST_S) as client:
+    async with httpx2.AsyncClient(
+        headers={"user-agent": "moonpool"}, timeout=REQUEST_S, verify=system_trust()
+    ) as client:
         yield LoginHttp(client, server_url)
 
 

@@ -6,7 +6,8 @@ what is left of a budget is refused.
 
 INVARIANT: between the snapshot that a decision rests on and the reservation nothing is awaited; so calls that run in
 parallel never take more than a budget has (used on one event loop). Counters live in memory, as long as their session
-or process. What they mean is `moonpool.policy.budgets`.
+or process; those of a principal also in a database, if there is one (`SharedLedger`): then the reservation is made
+there, if what the decision rests on still holds. What they mean is `moonpool.policy.budgets`.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from dataclasses import dataclass, field
 from time import monotonic
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from moonpool.policy import Measure, Scope, Usage, Verdict, budgets_of
 from moonpool.policy.budgets import PER_MINUTE_MAX, total
@@ -41,6 +42,13 @@ class Ledger:
     _times: deque[float] = field(default_factory=lambda: deque[float](maxlen=PER_MINUTE_MAX))
     _wall_s: float = 0.0
     _running: list[Callable[[], float]] = field(default_factory=list["Callable[[], float]"])
+    _told_s: float = 0.0  # of the running time, what `new_wall_s` gave out
+
+    def new_wall_s(self) -> float:
+        """Running time since this was asked last."""
+        running_s = self._wall_s + sum(clock() for clock in self._running)
+        new_s, self._told_s = running_s - self._told_s, running_s
+        return new_s
 
     def usage(self, tool: str) -> Usage:
         """What is used and reserved now, as a call of `tool` sees it."""
@@ -88,6 +96,43 @@ class Ledger:
         if clock in self._running:
             self._running.remove(clock)
             self._wall_s += clock()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Taken:
+    """What one call takes from what its principal has, wherever that is counted."""
+
+    tool: str
+    argument_bytes: int
+    cost: float
+    wall_s: float  # that its principal's executions ran since the last call
+    at: float  # seconds since 1970
+
+
+class SharedLedger(Protocol):
+    """What a principal has used at all processes that share a database, for good. Raises DatabaseError."""
+
+    async def usage(self, tool: str, /) -> Usage:
+        """What is used and reserved now, as a call of `tool` sees it."""
+        ...
+
+    async def reserve(self, taken: Taken, holds: Callable[[Usage], bool], /) -> Usage | None:
+        """Take it in the step in which `holds` finds the usage of that moment right; else that usage, and nothing is
+        taken. `holds` is pure, and may be called again.
+        """
+        ...
+
+    async def give_back(self, taken: Taken, /) -> None:
+        """The call was not sent. Running time stays spent."""
+        ...
+
+    async def let_in(self, size: int, limit: int | None, /) -> int | None:
+        """Count a result; if it exceeds `limit`, it is not counted, and this returns what is left."""
+        ...
+
+    def ran(self, wall_s: float, /) -> None:
+        """Count running time, beside whoever says so."""
+        ...
 
 
 @dataclass(slots=True, kw_only=True)
@@ -140,13 +185,28 @@ def result_refused(ledgers: Mapping[Scope, Ledger], policy: Policy, size: int) -
     """Count a result of `size` bytes, or name the budget that it exceeds. A budget that asks stops the next call
     instead.
     """
-    for budget in policy.budgets:
-        limit = budget.limits.get(Measure.RESULT_BYTES)
-        if limit is None or budget.then is not Verdict.DENY:
-            continue
-        left = max(int(limit) - ledgers[budget.scope].result_bytes, 0)
-        if size > left:
-            return f"the budget {budget.scope}.{Measure.RESULT_BYTES} has {left} bytes left"
+    for scope in ledgers:
+        if (limit := result_limit(policy, scope)) is not None:
+            left = max(limit - ledgers[scope].result_bytes, 0)
+            if size > left:
+                return result_told(scope, left)
     for ledger in ledgers.values():
         ledger.result_bytes += size
     return ""
+
+
+def result_limit(policy: Policy, scope: Scope) -> int | None:
+    """The least that a budget of this scope lets in, of those that deny."""
+    limits = [
+        int(limit)
+        for budget in policy.budgets
+        if budget.scope is scope
+        and budget.then is Verdict.DENY
+        and (limit := budget.limits.get(Measure.RESULT_BYTES)) is not None
+    ]
+    return min(limits, default=None)
+
+
+def result_told(scope: Scope, left: int) -> str:
+    """Why a result is refused."""
+    return f"the budget {scope}.{Measure.RESULT_BYTES} has {left} bytes left"

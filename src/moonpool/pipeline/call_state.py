@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from moonpool.core.errors import MoonpoolError
     from moonpool.core.manifest import Manifest, ToolDefinition
     from moonpool.features.plans.model import Effect
+    from moonpool.pipeline.budgets import Taken
     from moonpool.pipeline.call_result import CallResult
     from moonpool.pipeline.execution_grant import CallIdentity, ExecutionGrant
     from moonpool.pipeline.validation import SchemaChecks
-    from moonpool.policy import Decision
+    from moonpool.policy import Decision, Usage
     from moonpool.redaction.redactor import Redactor
     from moonpool.upstreams.open_call import CallingClient
 
@@ -121,9 +122,13 @@ class CallContext:
 
     def end(self) -> None:
         """The execution is over; later calls are refused. Idempotent."""
+        if self.counters.ended:
+            return
         self.counters.ended = True
         for ledger in self.ledgers.values():
             ledger.stop(self.clock)
+        if self.grant.shared is not None:
+            self.grant.shared.ran(self.grant.key.new_wall_s())
 
 
 @dataclass(slots=True, kw_only=True)
@@ -148,6 +153,8 @@ class CallState:
     tally: Tally = field(default_factory=Tally)  # what was redacted in the result or in the error message
     warnings: list[str] = field(default_factory=list[str])
     reservation: Reservation | None = None
+    shared_usage: Usage | None = None  # of the principal, see `SharedLedger`
+    shared_taken: Taken | None = None
     taken_in: tuple[str, ...] = ()  # labels of what this call gave to the code
     recorded: bool = False
     task_id: str = ""  # the server's name for the call, where it carried it out as a task
@@ -190,10 +197,18 @@ class CallState:
             principal=context.identity.principal,
             language=context.identity.language,
             taken_in=context.memory.taken_in,
-            usage=usage_of(context.ledgers, self.name) if context.grant.policy.budgets else {},
+            usage=self._usage,
             argument_bytes=len(self.arguments_json),
             look_alikes=self.look_alikes,
         )
+
+    @property
+    def _usage(self) -> Mapping[Scope, Usage]:
+        context = self.context
+        if not context.grant.policy.budgets:
+            return {}
+        usage = usage_of(context.ledgers, self.name)
+        return usage if self.shared_usage is None else {**usage, Scope.KEY: self.shared_usage}
 
     def reserve(self, facts: CallFacts) -> None:
         """Take from the budgets what the call needs, in the step in which it was decided."""
@@ -212,8 +227,12 @@ class CallState:
     def let_in(self, size: int) -> None:
         """Count the bytes of a result. Raises Refusal when a budget has not as many left."""
         if why := result_refused(self.context.ledgers, self.context.grant.policy, size):
-            problem = f"the result of {self.name} is {size} bytes and {why}; the call was made"
-            raise Refusal(CallErrorType.OUTPUT_TOO_LARGE, problem)
+            raise self.too_large(size, why)
+
+    def too_large(self, size: int, why: str) -> Refusal:
+        """A result that a budget does not let in."""
+        problem = f"the result of {self.name} is {size} bytes and {why}; the call was made"
+        return Refusal(CallErrorType.OUTPUT_TOO_LARGE, problem)
 
     def take_in(self) -> None:
         """Note that the code is about to get what the server sent: from now on its session has read it."""

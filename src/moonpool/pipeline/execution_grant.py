@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from moonpool.core.languages import PYTHON
-from moonpool.pipeline.budgets import Ledger
+from moonpool.pipeline.budgets import Ledger, SharedLedger
 from moonpool.policy import Hints, Policy, effective_hints, glob_matches
 
 if TYPE_CHECKING:
@@ -89,4 +89,5 @@ class ExecutionGrant:
     trust: Mapping[str, ServerTrust] = field(default_factory=dict[str, ServerTrust])
     limits: CallLimits = field(default_factory=CallLimits)
     consent: ClientConsent | None = None  # of a caller by an OAuth client; None: of another
-    key: Ledger = field(default_factory=Ledger)  # what the principal has used
+    key: Ledger = field(default_factory=Ledger)  # what the principal has used, here
+    shared: SharedLedger | None = None  # and everywhere, where a budget wants to know that

@@ -36,6 +36,7 @@ from moonpool.core.audit import JournalError
 from moonpool.core.calls import ApprovalState, CallError, CallErrorType, RpcError, ToolCallOutcome, ToolCallSpec
 from moonpool.core.errors import MoonpoolError
 from moonpool.core.phrases import on_one_line, printable, storable
+from moonpool.pipeline import shared_budgets
 from moonpool.pipeline.call_counters import SentCall
 from moonpool.pipeline.call_observer import tell
 from moonpool.pipeline.call_records import CANCELLED, CallRecorder
@@ -43,13 +44,17 @@ from moonpool.pipeline.call_result import CallResult, receive_result
 from moonpool.pipeline.call_state import CallState, Refusal, StageTools, denial
 from moonpool.pipeline.failures import PASSING_CAUSES, upstream_failure
 from moonpool.pipeline.resolving import Resolving
+from moonpool.pipeline.server_requests import may_name_addresses
 from moonpool.pipeline.shown_calls import question_about, shown
 from moonpool.pipeline.validation import LARGE_BYTES, SchemaChecks
 from moonpool.policy import Decision, Verdict, decide, operators_remedy
 from moonpool.redaction.redactor import Tally
+from moonpool.sandboxes.shielding import finish
 from moonpool.upstreams.base import UpstreamCallTimeoutError, UpstreamError
 from moonpool.upstreams.callers import calling_as
+from moonpool.upstreams.forms import URL_ELICITATION_REQUIRED
 from moonpool.upstreams.open_call import OpenCall, open_call_of
+from moonpool.upstreams.server_requests import INTERNAL
 
 if TYPE_CHECKING:
     from moonpool.core.audit import Journal
@@ -102,11 +107,14 @@ class CallPipeline:
         finally:
             if call.reservation is not None:  # a call that was not sent has taken nothing
                 call.reservation.give_back()
+            if call.shared_taken is not None:
+                await finish(shared_budgets.give_back(call))
 
     async def _answer(self, call: CallState) -> CallError | None:
         """The stages from resolve to redact, in their order."""
         await self._resolving.resolve(call)
         await self._resolving.validate(call)
+        await shared_budgets.look_up(call)
         context, facts = call.context, call.facts
         call.decision = decision = decide(context.grant.policy, facts)
         answer = None
@@ -122,9 +130,14 @@ class CallPipeline:
         if decision.verdict is Verdict.DENY:
             self._tell_operator(call, decision)
             raise denial(decision)
-        await self._check_consent(call)
-        if context.grant.policy.budgets:
+        if context.grant.policy.budgets:  # before anything is awaited
             call.reserve(facts)
+            await shared_budgets.reserve(call, facts)
+            decision = call.decision
+            if decision.verdict is Verdict.DENY:  # another replica took what was left
+                self._tell_operator(call, decision)
+                raise denial(decision)
+        await self._check_consent(call)
         if decision.verdict is not Verdict.ALLOW:
             await self._approve(call, decision)
         result = await self._receive(call, await self._call(call))
@@ -194,6 +207,7 @@ class CallPipeline:
             context.counters.note_sent(SentCall(spec.run_id, call.name, changes=not call.only_reads))
             if call.reservation is not None:  # what it takes is spent, whatever comes of it
                 call.reservation.keep()
+                call.shared_taken = None
             left, at_server = perf_counter(), OpenCall(context, call.name)
             try:
                 async with asyncio.timeout(timeout_s + _TIMEOUT_GRACE_S) as guard:
@@ -273,7 +287,7 @@ class CallPipeline:
             problem = f"the result of {call.name} is {len(encoded)} bytes and at most {size_max} are taken"
             raise Refusal(CallErrorType.OUTPUT_TOO_LARGE, f"{problem}; ask the tool for less at a time")
         if grant.policy.budgets:
-            call.let_in(len(encoded))
+            await shared_budgets.let_in(call, len(encoded))
         check = self._checks.result(tool)
         if len(encoded) < LARGE_BYTES:
             return receive_result(tool, raw, encoded, check=check, redactor=self._redactor)
@@ -343,6 +357,8 @@ class CallPipeline:
         """The server's own error for a client that called it; its data only if it is small."""
         if error.rpc is None or call.context.client is None:
             return None
+        if error.rpc.code == URL_ELICITATION_REQUIRED and not may_name_addresses(call.context, call.spec.server_id):
+            return RpcError(code=INTERNAL)
         try:
             data = error.rpc.data if len(msgspec.json.encode(error.rpc.data)) <= _RPC_DATA_BYTES_MAX else None
         except (ValueError, TypeError, RecursionError):

@@ -112,7 +112,7 @@ class ServerRequests:
         if found is None:
             return _NO
         calls, responder = found
-        note.decision = self._decision(calls[0], server_id, ELICIT)
+        note.decision = decision_about(calls[0].context, server_id, ELICIT)
         if note.decision.verdict is Verdict.DENY:
             note.why = "policy"
             return _NO
@@ -147,7 +147,7 @@ class ServerRequests:
         if found is None:
             raise ServerRequestRefusedError("no client that can sample is attached")
         calls, responder = found
-        note.decision = decision = self._decision(calls[0], server_id, SAMPLE)
+        note.decision = decision = decision_about(calls[0].context, server_id, SAMPLE)
         if decision.verdict is Verdict.DENY:
             note.why = "policy"
             raise ServerRequestRefusedError("policy does not allow sampling")
@@ -172,7 +172,7 @@ class ServerRequests:
             if found is None:
                 raise ServerRequestRefusedError("no client that has roots is attached")
             calls, responder = found
-            note.decision = self._decision(calls[0], server_id, ROOTS)
+            note.decision = decision_about(calls[0].context, server_id, ROOTS)
             if note.decision.verdict is Verdict.DENY:
                 note.why = "policy"
                 raise ServerRequestRefusedError("policy does not allow roots")
@@ -259,21 +259,6 @@ class ServerRequests:
         _log.warning("%s of server %r was declined: %s", method, server_id, why)
         return None
 
-    def _decision(self, call: OpenCall[CallContext], server_id: str, method: str) -> Decision:
-        context = call.context
-        tool = ToolDefinition(server_id=server_id, name=method, raw={"name": method})
-        facts = CallFacts(
-            tool=tool,
-            arguments={},
-            trusted=False,
-            principal=context.identity.principal,
-            language=context.identity.language,
-            taken_in=context.memory.taken_in,
-            usage={},
-            argument_bytes=0,
-        )
-        return decide(context.grant.policy.without_budgets, facts)
-
     def _count(self, server_id: str, call: OpenCall[CallContext], note: ServerRequestNote) -> None:
         """Raises ServerRequestRefusedError when this server asks too often (D-040, D-046).
 
@@ -309,6 +294,27 @@ class ServerRequests:
             return None
         asked["requestedSchema"] = shown_form(form)
         return asked
+
+
+def decision_about(context: CallContext, server_id: str, method: str) -> Decision:
+    """What policy says of a server's request, which counts as a tool of the server."""
+    facts = CallFacts(
+        tool=ToolDefinition(server_id=server_id, name=method, raw={"name": method}),
+        arguments={},
+        trusted=False,
+        principal=context.identity.principal,
+        language=context.identity.language,
+        taken_in=context.memory.taken_in,
+        usage={},
+        argument_bytes=0,
+    )
+    return decide(context.grant.policy.without_budgets, facts)
+
+
+def may_name_addresses(context: CallContext, server_id: str) -> bool:
+    """Whether the client of a call can be asked to open addresses of this server, and policy does not deny that."""
+    able = context.client is not None and "url" in context.client.abilities
+    return able and decision_about(context, server_id, ELICIT).verdict is not Verdict.DENY
 
 
 def _kind(action: JsonValue) -> str:

@@ -15,6 +15,7 @@ SECURITY: the host writes here and never reads back; nothing in a sandbox can wr
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import shutil
 import threading
@@ -229,4 +230,14 @@ def _link_tree(source: str, target: str, *, merge: bool = False) -> None:
             if entry.is_dir(follow_symlinks=False):
                 _link_tree(entry.path, f"{target}/{entry.name}", merge=merge)
             elif not (merge and os.path.exists(f"{target}/{entry.name}")):  # noqa: PTH110
-                os.link(entry.path, f"{target}/{entry.name}")
+                _link(entry.path, f"{target}/{entry.name}")
+
+
+def _link(source: str, target: str) -> None:
+    """A link, or a copy where the slots are on another file system, as with `moonpool serve --data-dir`."""
+    try:
+        os.link(source, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        shutil.copy(source, target, follow_symlinks=False)

@@ -11,20 +11,22 @@ import itertools
 import os
 from contextlib import AsyncExitStack, asynccontextmanager, nullcontext
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from moonpool.bootstrap import open_engine, open_tenant
+from moonpool.bootstrap.sharing import sharing
+from moonpool.bootstrap.stores import open_default_queue, opened_approvals
 from moonpool.configuration.policies import policy_in_force
 from moonpool.configuration.server_config import McpConfig, resolved_key
 from moonpool.core.errors import InputError
 from moonpool.core.json import digest_json
 from moonpool.features.approvals.events import EventApprover
-from moonpool.features.approvals.files import GrantFiles, open_queue
+from moonpool.features.approvals.files import KeptGrants
 from moonpool.terminal.approver import TerminalApprover
 from moonpool.terminal.device import Terminal, open_terminal, user_name
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Hashable, Mapping
+    from collections.abc import AsyncGenerator, Hashable, Mapping
     from contextlib import AbstractAsyncContextManager
 
     from moonpool.bootstrap import Engine, Tenant
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
     from moonpool.sdk.options import SessionOptions
     from moonpool.settings import Settings
 
-_T = TypeVar("_T")
 _IDS: Final = itertools.count(1)
 
 
@@ -45,68 +46,6 @@ class OpenTenant:
     approver: Approver
     events: EventApprover  # questions of one execution each
     key: Hashable  # by which sessions share it
-
-
-class Shared(Generic[_T]):
-    """A context manager entered once for several users, in a task of its own; left with the last of them."""
-
-    def __init__(self, make: Callable[[], AbstractAsyncContextManager[_T]], forget: Callable[[], None]) -> None:
-        self._make, self._forget = make, forget
-        self._users = 0
-        self._ready: asyncio.Future[_T] = asyncio.get_running_loop().create_future()
-        self._unused = asyncio.Event()
-        self._life: asyncio.Task[None] | None = None
-
-    async def enter(self) -> _T:
-        """One user more. Raises what opening it raised."""
-        self._users += 1
-        if self._life is None:
-            self._life = asyncio.create_task(self._live())
-        try:
-            return await asyncio.shield(self._ready)
-        except BaseException:
-            await self.leave()
-            raise
-
-    async def leave(self) -> None:
-        """One user less; when it was the last, returns once all is closed."""
-        self._users -= 1
-        if self._users:
-            return
-        self._forget()
-        self._unused.set()
-        assert self._life is not None
-        if not self._ready.done():
-            self._life.cancel()
-        await asyncio.gather(self._life, return_exceptions=True)
-
-    async def _live(self) -> None:
-        try:
-            async with self._make() as value:
-                self._ready.set_result(value)
-                await self._unused.wait()
-        except BaseException as error:
-            if self._ready.done():
-                raise
-            self._ready.set_exception(error)
-            self._ready.exception()  # seen
-
-
-_shared: dict[Hashable, Shared[object]] = {}  # of the runtime's thread
-
-
-@asynccontextmanager
-async def sharing(key: Hashable, make: Callable[[], AbstractAsyncContextManager[_T]]) -> AsyncGenerator[_T]:
-    """What has `key`, opened by `make` if nobody uses it yet."""
-    loop_key = (asyncio.get_running_loop(), key)
-    shared = _shared.get(loop_key)
-    if shared is None:
-        shared = _shared[loop_key] = Shared(make, lambda: _shared.pop(loop_key, None))  # pyright: ignore[reportArgumentType]
-    value = await shared.enter()
-    try:
-        yield value  # pyright: ignore[reportReturnType]
-    finally:
-        await shared.leave()
 
 
 @asynccontextmanager
@@ -135,21 +74,24 @@ def same_tenant(opened: OpenTenant) -> AbstractAsyncContextManager[OpenTenant]:
     return sharing(opened.key, make)
 
 
+def shared_engine(settings: Settings, environ: dict[str, str], key: Hashable) -> AbstractAsyncContextManager[Engine]:
+    """The engine for a tenant with this key. Without root a backend has one uid, which serves one tenant: then each has
+    an engine of its own.
+    """
+    shared = (settings, _values(environ), None if os.geteuid() == 0 else key)
+    return sharing(shared, lambda: open_engine(settings, environ=environ))
+
+
 @asynccontextmanager
 async def _open(
     settings: Settings, policy: Policy, config: McpConfig | None, how: str, environ: dict[str, str], key: Hashable
 ) -> AsyncGenerator[OpenTenant]:
-    def make_engine() -> AbstractAsyncContextManager[Engine]:
-        return open_engine(settings, environ=environ)
-
     async with AsyncExitStack() as stack:
-        # Without root a backend has one uid, which serves one tenant: then each has an engine of its own.
-        shared = (settings, _values(environ), None if os.geteuid() == 0 else key)
-        engine = await stack.enter_async_context(sharing(shared, make_engine))
+        engine = await stack.enter_async_context(shared_engine(settings, environ, key))
         events = EventApprover()
         approver: Approver = events
         if how == "queue":
-            queue = open_queue(engine.data, lambda _: None, settings.approval_command, environ)
+            queue = open_default_queue(settings, engine.data, lambda _: None, environ)
             approver = await stack.enter_async_context(queue)
         elif how == "ask":
             approver = _terminal(stack, engine)
@@ -172,7 +114,8 @@ def _terminal(stack: AsyncExitStack, engine: Engine) -> Approver:
     if fd is None:
         raise InputError('approve="ask" needs a terminal; give a function, or "queue" for `moonpool approvals`')
     stack.callback(os.close, fd)
-    return TerminalApprover(Terminal(fd, nullcontext), name=f"terminal:{user_name()}", grants=GrantFiles(engine.data))
+    grants = KeptGrants(lambda: opened_approvals(engine.settings, engine.data))
+    return TerminalApprover(Terminal(fd, nullcontext), name=f"terminal:{user_name()}", grants=grants)
 
 
 def _digest(config: McpConfig | None) -> str:

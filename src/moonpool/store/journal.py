@@ -36,6 +36,7 @@ from moonpool.core.errors import STARVED
 from moonpool.store.journal_entries import ends_something, entry_of, waits_for_disk
 from moonpool.store.journal_file import JournalFile
 from moonpool.store.journal_reading import FileJournalReader, journal_error
+from moonpool.store.process_marks import own_mark
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -225,6 +226,10 @@ class JournalFilePlace:
     """The `JournalPlace` of a file."""
 
     path: Path
+
+    @property
+    def process(self) -> str:
+        return own_mark()
 
     def open(self, *, lazily: bool) -> AbstractAsyncContextManager[SqliteJournal]:
         return open_journal(self.path, lazily=lazily)

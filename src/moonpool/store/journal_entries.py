@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moonpool.core.audit import record_bytes
 from moonpool.core.audit_records import (
+    AdministrationRecord,
     CallIntentRecord,
     CallOutcomeRecord,
     CallsRefusedRecord,
     ExecutionEndRecord,
+    ExecutionLostRecord,
     LibraryIntentRecord,
     LibraryRecord,
     OutboxRecord,
@@ -17,6 +19,10 @@ from moonpool.core.audit_records import (
 
 if TYPE_CHECKING:
     from moonpool.core.audit_records import AuditRecord
+
+
+_ONCE: Final = OutboxRecord | ExecutionLostRecord
+"""May come twice, with the same bytes."""
 
 
 class Entry(NamedTuple):
@@ -29,12 +35,14 @@ class Entry(NamedTuple):
 
 
 def entry_of(record: AuditRecord) -> Entry:
-    return Entry(record.kind, record.run_id, record_bytes(record), once=isinstance(record, OutboxRecord))
+    return Entry(record.kind, record.run_id, record_bytes(record), once=isinstance(record, _ONCE))
 
 
 def waits_for_disk(record: AuditRecord) -> bool:
     """Whether it survives a power loss once it is acknowledged. Others survive the end of the process."""
-    return isinstance(record, CallIntentRecord | LibraryIntentRecord | LibraryRecord | OutboxRecord)
+    return isinstance(
+        record, CallIntentRecord | LibraryIntentRecord | LibraryRecord | AdministrationRecord | OutboxRecord
+    )
 
 
 def ends_something(record: AuditRecord) -> bool:

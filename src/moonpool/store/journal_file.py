@@ -187,7 +187,7 @@ class JournalFile:
         return JournalLostError(
             f"audit journal {self.path} is not the one that this process wrote to: {why}. Nothing is recorded "
             "any more, so nothing is called: put the file back, or keep what is left as evidence and end this process "
-            "(a named session: `moonpool session close NAME`); the next one begins a new journal"
+            "(named sessions: `moonpool session close --all`); the next one begins a new journal"
         )
 
     def _wait_for_disk(self, *, durable: bool) -> None:

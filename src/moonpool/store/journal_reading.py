@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
 from moonpool.core.audit import GENESIS, AuditRow, ChainOutcome, JournalError, verify_rows
+from moonpool.store.process_marks import is_gone
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -24,7 +25,7 @@ class FileJournalReader:
     """The `JournalReader` of the file at `path`."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self.name = path, str(path)
 
     def identity(self) -> object:
         try:
@@ -49,6 +50,9 @@ class FileJournalReader:
 
     def has(self, run_id: str, kind: str) -> bool:
         return has_row(self.path, run_id, kind)
+
+    def is_gone(self, process: str) -> bool | None:
+        return is_gone(process)
 
     def stored_rows(self) -> Generator[AuditRow]:
         return stored_rows(self.path)

@@ -35,7 +35,7 @@ CREATE TABLE IF NOT EXISTS outbox (
 )"""
 PENDING: Final = "(SELECT run_id FROM outbox)"
 """Ids of changes that are not in force yet."""
-_TYPES: Final = {kind.kind: kind for kind in (ApprovalGrantRecord, PlanRecord)}
+TYPES: Final = {kind.kind: kind for kind in (ApprovalGrantRecord, PlanRecord)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class Outbox:
             try:
                 members = json.loads(body)
                 del members["kind"]
-                write(_TYPES[kind](**members))
+                write(TYPES[kind](**members))
             except (JournalError, ValueError, KeyError, TypeError) as error:
                 _log.warning("a record that an ended process left cannot be written to the journal: %s", error)
                 return  # in order

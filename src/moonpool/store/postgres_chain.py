@@ -1,4 +1,4 @@
-"""One tenant's chain of audit records in PostgreSQL: its tables, and appending to it from several processes at once.
+"""One tenant's chain of audit records in PostgreSQL: appending to it from several processes at once.
 
 The table `audit_head` names the last record of each chain. A batch is appended by one statement, which moves the head
 only if it is the one that the batch was chained to, and inserts the batch only if it moved the head: compare and swap.
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moonpool.core.audit import GENESIS, JournalError, JournalLostError, JournalUncertainError, chain_hash
 from moonpool.store.postgres_connections import VERSION_MIN, DatabaseAwayError
+from moonpool.store.postgres_schema import SCHEMA_VERSION
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
@@ -32,62 +33,28 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-SCHEMA: Final = (
-    """
-CREATE TABLE IF NOT EXISTS audit_head (
-    tenant_id text PRIMARY KEY,
-    seq bigint NOT NULL,
-    hash text NOT NULL
-)""",
-    """
-CREATE TABLE IF NOT EXISTS audit_record (
-    tenant_id text NOT NULL,
-    seq bigint NOT NULL,
-    kind text NOT NULL,
-    run_id text NOT NULL,
-    body bytea NOT NULL,
-    hash text NOT NULL,
-    PRIMARY KEY (tenant_id, seq)
-)""",
-    "CREATE INDEX IF NOT EXISTS audit_record_by_run ON audit_record (tenant_id, run_id)",
-    """
-CREATE OR REPLACE FUNCTION audit_is_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
-BEGIN RAISE EXCEPTION 'the audit journal is append-only'; END $$""",
-    """
-CREATE OR REPLACE TRIGGER audit_record_is_append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON audit_record
-FOR EACH STATEMENT EXECUTE FUNCTION audit_is_append_only()""",
-    """
-CREATE OR REPLACE TRIGGER audit_head_only_moves_on BEFORE UPDATE ON audit_head
-FOR EACH ROW WHEN (NEW.tenant_id <> OLD.tenant_id OR NEW.seq <= OLD.seq) EXECUTE FUNCTION audit_is_append_only()""",
-    """
-CREATE OR REPLACE TRIGGER audit_head_stays BEFORE DELETE OR TRUNCATE ON audit_head
-FOR EACH STATEMENT EXECUTE FUNCTION audit_is_append_only()""",
-    "COMMENT ON TABLE audit_record IS '1'",
-)
-"""Of the version that the comment says. The triggers are against mistakes; against a person who may alter the tables
-only the hash chain helps.
-"""
-_SCHEMA_LOCK: Final = "SELECT pg_advisory_xact_lock(7023045991)"
-_SCHEMA_VERSION: Final = "1"
-_HAS_SCHEMA: Final = "SELECT to_regclass('audit_record') IS NOT NULL"
-
 _FITNESS: Final = """
 SELECT current_setting('server_version_num')::int, current_setting('fsync'),
     obj_description('audit_record'::regclass, 'pg_class')"""
 _BEGIN: Final = f"INSERT INTO audit_head VALUES ($1, 0, '{GENESIS}') ON CONFLICT DO NOTHING"  # noqa: S608  a constant
+_TAKE_PART: Final = """
+INSERT INTO replica_tenant SELECT $1, tenant_id, seq FROM audit_head WHERE tenant_id = $2 ON CONFLICT DO NOTHING"""
 _LOOK: Final = """
 SELECT h.seq, h.hash, ARRAY(
     SELECT r.hash FROM audit_record r WHERE r.tenant_id = $1 AND (r.seq = h.seq OR r.seq = ANY($2::bigint[]))
-), EXISTS (SELECT FROM audit_record r WHERE r.tenant_id = $1 AND r.seq > h.seq)
+), EXISTS (SELECT FROM audit_record r WHERE r.tenant_id = $1 AND r.seq > h.seq),
+$3::text IS NULL OR EXISTS (SELECT FROM replica WHERE replica_id = $3)
 FROM audit_head h WHERE h.tenant_id = $1"""
 _STANDING: Final = """
 SELECT run_id, kind, body FROM audit_record
 WHERE tenant_id = $1 AND run_id = ANY($2::text[]) AND body = ANY($3::bytea[])"""
 _APPEND: Final = """
-WITH moved AS (
+WITH living AS (
+    SELECT FROM replica WHERE replica_id = $11 FOR KEY SHARE
+), moved AS (
     UPDATE audit_head SET seq = $4, hash = $5 WHERE tenant_id = $1 AND seq = $2 AND hash = $3 AND (
         $2 = 0 OR EXISTS (SELECT FROM audit_record WHERE tenant_id = $1 AND seq = $2 AND hash = $3)
-    ) RETURNING 1
+    ) AND ($11::text IS NULL OR EXISTS (SELECT FROM living)) RETURNING 1
 ), kept AS (
     INSERT INTO audit_record (tenant_id, seq, kind, run_id, body, hash)
     SELECT $1, $2 + batch.number, batch.kind, batch.run_id, batch.body, batch.hash
@@ -99,7 +66,6 @@ SELECT (SELECT count(*) FROM moved), (SELECT count(*) FROM kept), set_config('sy
     WHEN NOT $10 THEN 'off' WHEN current_setting('synchronous_commit') = 'off' THEN 'on'
     ELSE current_setting('synchronous_commit') END, true)"""
 
-_SCHEMA_S_MAX: Final = 30.0
 _UNSYNCED_COUNT_MAX: Final = 256
 _PAUSE_S: Final = 0.05
 _PAUSE_S_MAX: Final = 0.5
@@ -134,9 +100,14 @@ class _Batch:
 class PostgresChain:
     """The chain of one tenant, to which this process appends one batch after the other."""
 
-    def __init__(self, connections: PostgresConnections, tenant_id: str, *, patience_s: float) -> None:
-        """`patience_s`: how long it is tried to append a batch while the database is away."""
+    def __init__(
+        self, connections: PostgresConnections, tenant_id: str, *, patience_s: float, replica_id: str | None = None
+    ) -> None:
+        """`patience_s`: how long it is tried to append a batch while the database is away. `replica_id`: whose lease
+        this process has (`moonpool.store.postgres_leases`); without it nothing is appended any more.
+        """
         self._connections, self._tenant_id, self._patience_s = connections, tenant_id, patience_s
+        self._replica_id = replica_id
         self.name = f"the audit journal of tenant {tenant_id!r} in {connections.name}"
         self._is_open = False
         self._head: Head | None = None  # None: it must be looked for
@@ -219,13 +190,7 @@ class PostgresChain:
         marks = [self._synced.seq, *(head.seq for head, _ in self._unsynced)]
         if self._sent is not None:
             marks.append(self._sent.after.seq)
-        rows = await self._fetch(_LOOK, self._tenant_id, marks)
-        if not rows and not self._is_open:
-            await self._fetch(_BEGIN, self._tenant_id)
-            rows = await self._fetch(_LOOK, self._tenant_id, marks)
-        if not rows:
-            raise self._lost("it has no head any more")
-        seq, digest, standing, goes_on = rows[0]
+        seq, digest, standing, goes_on = await self._looked(marks)
         head = Head(seq, digest)
         if goes_on:
             raise self._lost(f"its head is record {seq}, but there are later ones")
@@ -239,13 +204,31 @@ class PostgresChain:
         self._note_losses([item for item in self._unsynced if item[0].hash in standing])
         self._head, self._is_open = head, True
 
+    async def _looked(self, marks: Sequence[int]) -> tuple[int, str, Sequence[str], bool]:
+        """The head, which records of `marks` stand, and whether there are later ones."""
+        rows = await self._fetch(_LOOK, self._tenant_id, marks, self._replica_id)
+        if not rows and not self._is_open:
+            await self._fetch(_BEGIN, self._tenant_id)
+            rows = await self._fetch(_LOOK, self._tenant_id, marks, self._replica_id)
+        if not rows:
+            raise self._lost("it has no head any more")
+        seq, digest, standing, goes_on, lives = rows[0]
+        if not lives:
+            raise JournalLostError(
+                f"{self.name} takes no records of this replica any more: another has taken it for dead, and its "
+                "executions are on record as lost. It ends; start it again"
+            )
+        if self._replica_id is not None and not self._is_open:  # INVARIANT: before it appends anything
+            await self._fetch(_TAKE_PART, self._replica_id, self._tenant_id)
+        return seq, digest, standing, goes_on
+
     async def _check_fitness(self) -> None:
         ((version, fsync, schema),) = await self._fetch(_FITNESS)
         if version < VERSION_MIN:
             raise JournalError(f"{self.name} needs PostgreSQL 14 or newer; this one is {version // 10_000}")
         if fsync != "on":
             raise JournalError(f"{self.name} cannot be kept: the server runs with fsync=off and would lose records")
-        if schema != _SCHEMA_VERSION:
+        if schema != SCHEMA_VERSION:
             raise JournalError(f"{self.name} was written by another version of Moonpool; use that one")
 
     def _note_losses(self, kept: list[tuple[Head, Entry]]) -> None:
@@ -293,6 +276,7 @@ class PostgresChain:
                 _APPEND, self._tenant_id, *batch.before, *batch.after,
                 [entry.kind for entry in entries], [entry.run_id for entry in entries],
                 [entry.body for entry in entries], [head.hash for head in batch.heads], batch.durable,
+                self._replica_id,
             )  # fmt: skip
         except DatabaseAwayError as exc:
             batch.is_uncertain |= exc.sent
@@ -319,19 +303,6 @@ class PostgresChain:
             f"{self.name} is not the one that this process wrote to: {why}. Nothing is recorded any more, so nothing "
             "is called: restore the database, or keep what is left as evidence and start again with a new one"
         )
-
-
-async def create_schema(connections: PostgresConnections) -> None:
-    """Create the tables where they are missing; several processes may do so at once. Raises JournalError.
-
-    Where they exist, the database's user needs no right to create any.
-    """
-    try:
-        ((exists,),) = await connections.fetch(_HAS_SCHEMA, within_s=_SCHEMA_S_MAX)
-    except DatabaseAwayError as exc:
-        raise JournalError(f"the audit journal in {connections.name} cannot be reached: {exc}") from exc
-    if not exists:
-        await connections.run([_SCHEMA_LOCK, *SCHEMA])
 
 
 def _now() -> float:

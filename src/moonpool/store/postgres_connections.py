@@ -152,7 +152,7 @@ def fault_of(cause: BaseException) -> str:
     """What is wrong, with the remedy."""
     match str(getattr(cause, "sqlstate", "") or ""):
         case "42P01" | "42703" | "42883":
-            return "its tables are missing or of another version; migrate the database"
+            return "its tables are missing (the first execution, or `moonpool serve`, makes them) or of another version"
         case "28P01" | "28000":
             return "the database refuses the user or the password of its URL"
         case "3D000":

@@ -26,7 +26,8 @@ from moonpool.core.audit import JournalError
 from moonpool.store.journal_entries import ends_something, entry_of, waits_for_disk
 from moonpool.store.postgres_chain import PostgresChain
 from moonpool.store.postgres_connections import on_one_line
-from moonpool.store.postgres_reading import PostgresJournalReader
+from moonpool.store.postgres_reading import REPLICA, PostgresJournalReader
+from moonpool.store.process_marks import own_mark
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Sequence
@@ -121,9 +122,16 @@ class PostgresJournalPlace:
     connections: PostgresConnections
     tenant_id: str
     patience_s: float = PATIENCE_S
+    replica_id: str | None = None  # of this process; None: it is no replica of the service
+
+    @property
+    def process(self) -> str:
+        return own_mark() if self.replica_id is None else f"{REPLICA}{self.replica_id}"
 
     def open(self, *, lazily: bool) -> AbstractAsyncContextManager[PostgresJournal]:
-        return open_postgres_journal(self.connections, self.tenant_id, lazily=lazily, patience_s=self.patience_s)
+        return open_postgres_journal(
+            self.connections, self.tenant_id, lazily=lazily, patience_s=self.patience_s, replica_id=self.replica_id
+        )
 
     def reader(self) -> PostgresJournalReader:
         return PostgresJournalReader(self.connections.address, self.tenant_id)
@@ -137,12 +145,13 @@ async def open_postgres_journal(
     lazily: bool = False,
     patience_s: float = PATIENCE_S,
     queue_count_max: int = 10_000,
+    replica_id: str | None = None,
 ) -> AsyncGenerator[PostgresJournal]:
     """Open or begin the journal of a tenant; on exit all pending entries are committed. Raises JournalError.
 
     `lazily`: the first record opens it, and fails if that is not possible.
     """
-    chain = PostgresChain(connections, tenant_id, patience_s=patience_s)
+    chain = PostgresChain(connections, tenant_id, patience_s=patience_s, replica_id=replica_id)
     if not lazily:
         await chain.open()
     journal = PostgresJournal(chain, queue_count_max=queue_count_max)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from moonpool.core.audit import GENESIS, AuditRow, ChainOutcome, JournalError, verify_rows
 from moonpool.store.journal_reading import is_replay
 from moonpool.store.postgres_connections import fault_of, load_asyncpg, open_connection
+from moonpool.store.process_marks import is_gone
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Sequence
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 _PAGE_COUNT: Final = 1000
 _WITHIN_S: Final = 60.0
+REPLICA: Final = "replica/"
+"""How the marks of replicas begin (`moonpool.store.postgres_leases`)."""
 _COLUMNS: Final = "seq, kind, run_id, body, hash"
 
 
@@ -82,6 +85,16 @@ class PostgresJournalReader:
         query = "SELECT 1 FROM audit_record WHERE tenant_id = $1 AND run_id = $2 AND kind = $3 LIMIT 1"
         with self._asking() as ask:
             return bool(ask(query, self._tenant_id, run_id, kind))
+
+    def is_gone(self, process: str) -> bool | None:
+        if not process.startswith(REPLICA):
+            return is_gone(process)
+        query = "SELECT CASE WHEN expires_at >= now() THEN true END FROM replica WHERE replica_id = $1"
+        with self._asking() as ask:
+            found = ask(query, process.removeprefix(REPLICA))
+        if not found:
+            return True
+        return False if found[0][0] else None  # it may come back as long as no other replica has fenced it
 
     def stored_rows(self) -> Generator[AuditRow]:
         with self._asking() as ask:

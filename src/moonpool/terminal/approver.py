@@ -28,7 +28,7 @@ from moonpool.sandboxes.shielding import in_thread
 from moonpool.terminal.device import WIDTH_MIN
 
 if TYPE_CHECKING:
-    from moonpool.features.approvals.files import GrantFiles
+    from moonpool.features.approvals.files import KeptGrants
     from moonpool.features.approvals.model import ApprovalAnswer, ApprovalGrant, ApprovalRequest
     from moonpool.terminal.device import Terminal
 
@@ -55,7 +55,7 @@ class TerminalApprover:
 
     together: ClassVar[bool] = False
 
-    def __init__(self, terminal: Terminal, *, name: str, grants: GrantFiles) -> None:
+    def __init__(self, terminal: Terminal, *, name: str, grants: KeptGrants) -> None:
         """`grants` keeps approval grants."""
         self.terminal, self.name, self._grants = terminal, name, grants
         # calls that need no further question -> whether human-only ones, too

@@ -29,6 +29,7 @@ from moonpool.core.phrases import said
 from moonpool.upstreams.base import UpstreamError, UpstreamProtocolError
 from moonpool.upstreams.changes import ChangeStream, notified
 from moonpool.upstreams.connection_failures import ConnectionFailures
+from moonpool.upstreams.forms import URL_ELICITATION_REQUIRED
 from moonpool.upstreams.http import EXCHANGE, Exchange
 from moonpool.upstreams.listing import ListingPages
 from moonpool.upstreams.open_call import OPEN_CALL
@@ -199,11 +200,28 @@ class ServerConnection:
             problem = "does not offer tools"
             raise UpstreamProtocolError(self._config.server_id, problem, for_guest=problem)
         await self._ask_for_logs()
-        with self._server_requests.on_behalf_of(OPEN_CALL.get()):
-            result = check_result(self._config.server_id, name, await self._calls.call(name, arguments))
+        with self._server_requests.on_behalf_of(call := OPEN_CALL.get()):
+            try:
+                raw = await self._calls.call(name, arguments)
+            except UpstreamProtocolError as error:
+                await self._show_addresses(error, call)
+                raise
+        result = check_result(self._config.server_id, name, raw)
         if self._process is None:  # lines of a process were parsed strictly; what the SDK parsed was not
             check_encodable(self._config.server_id, name, result)
         return result
+
+    async def _show_addresses(self, error: UpstreamProtocolError, call: OpenCall[Any] | None) -> None:
+        """Where a server wants a person elsewhere first. It is not called again: nobody knows how long that takes."""
+        if error.rpc_code != URL_ELICITATION_REQUIRED or not await self._server_requests.show_addresses(
+            error.rpc_data, call
+        ):
+            return
+        problem = error.for_guest.removeprefix(f"server {self._config.server_id!r} ")
+        told = f"{problem}; the user was shown the address that this needs: call again once that is done"
+        raise UpstreamProtocolError(
+            self._config.server_id, told, for_guest=told, rpc_code=error.rpc_code, rpc_data=error.rpc_data
+        ) from error
 
     async def list_tools(self) -> ServerListing:
         """All pages; of a server that declares no tools only what its resources and prompts stand for. Raises

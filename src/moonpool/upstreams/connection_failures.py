@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from mcp.types import CONNECTION_CLOSED, INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR
+from mcp.types import CONNECTION_CLOSED, INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, PARSE_ERROR
 
 from moonpool.configuration.expansion import conceal
 from moonpool.core.phrases import ends_of, said
@@ -24,6 +24,7 @@ from moonpool.upstreams.base import (
     UpstreamResultTooLargeError,
     UpstreamSessionGoneError,
 )
+from moonpool.upstreams.forms import URL_ELICITATION_REQUIRED, addresses_problem
 from moonpool.upstreams.frames import LocalFault
 from moonpool.upstreams.protocol_version import is_modern
 from moonpool.upstreams.stdio import LineReader
@@ -78,9 +79,10 @@ class ConnectionFailures:
             problem = f"closed the connection while {doing!r} ran"
             return UpstreamDiedError(server_id, f"{problem}{await self._last_words()}", for_guest=problem)
         problem = f"refused {doing!r}: {self._said(error.message)} (JSON-RPC error {error.code})"
-        return UpstreamProtocolError(
-            server_id, problem, for_guest=problem, rpc_code=error.code, rpc_data=cast("JsonValue", error.data)
-        )
+        code, data = error.code, cast("JsonValue", error.data)
+        if code == URL_ELICITATION_REQUIRED and (self._config.elicitation != "relay" or addresses_problem(data)):
+            code, data = INTERNAL_ERROR, None  # SECURITY: it names addresses to people only where it may ask them
+        return UpstreamProtocolError(server_id, problem, for_guest=problem, rpc_code=code, rpc_data=data)
 
     async def of_handshake(self, exc: MCPError, exchange: Exchange) -> UpstreamError:
         """The same before the handshake was over."""

@@ -25,6 +25,9 @@ FIELD_COUNT_MAX: Final = 64
 FORM_BYTES_MAX: Final = 64 * 1024
 CONTENT_BYTES_MAX: Final = 64 * 1024
 URL_CHARS_MAX: Final = 2000
+URL_ELICITATION_REQUIRED: Final = -32042
+"""A server's error of 2025-11-25: the client has its user open addresses before it makes the call again."""
+_ADDRESSES_MAX: Final = 16
 _FOR_READING: Final = frozenset({"title", "description", "enumNames"})
 _JOINERS: Final = dict.fromkeys(map(ord, "\u200c\u200d"))  # scripts and emoji need them
 _PLAIN: Final = frozenset({"string", "number", "integer", "boolean"})
@@ -95,6 +98,15 @@ def url_problem(url: JsonValue) -> str:
     if parts.hostname is None or parts.username is not None or parts.password is not None:
         return "must name a host and no user"
     return "" if parts.scheme == "https" or (parts.scheme == "http" and local) else "must begin with https://"
+
+
+def addresses_problem(data: JsonValue) -> str:
+    """Why what came with `URL_ELICITATION_REQUIRED` may not be shown to a person; nothing when it may."""
+    asked = data.get("elicitations") if isinstance(data, dict) else None
+    if not isinstance(asked, list) or not 0 < len(asked) <= _ADDRESSES_MAX:
+        return f"must hold 1 to {_ADDRESSES_MAX} elicitations"
+    problems = (url_problem(one.get("url") if isinstance(one, dict) else None) for one in asked)
+    return next(filter(None, problems), "")
 
 
 def _shown(value: JsonValue, key: str = "") -> JsonValue:

@@ -32,6 +32,7 @@ from moonpool.core.phrases import said
 from moonpool.net.bounded_bodies import BodyRefusedError, EventStream, read_body
 from moonpool.net.message_limits import RESULT_BYTES_MAX, exceeded_json
 from moonpool.net.throttle import pieces, unasked
+from moonpool.net.trust import system_trust
 from moonpool.oauth.addresses import origin
 from moonpool.oauth.challenge import bearer_challenge
 from moonpool.oauth.credentials import RENEWAL_COUNT_MAX
@@ -246,6 +247,7 @@ def contained_client(
         credentials=credentials if config.may_log_in else None,
         stream=stream,
         headers={"user-agent": "moonpool", **config.headers},
+        verify=system_trust(),
         timeout=httpx2.Timeout(CONNECT_S, read=None),
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=config.concurrency_max + 4),
     )

@@ -267,7 +267,7 @@ async def _directory(config: ServerConfig) -> str | None:
     and `uvx` look for programs and settings in their directory first.
     """
     if config.cwd is not None or config.folder:
-        return config.cwd
+        return config.folder or config.cwd  # the service's own folder is another than the command's
     if not code_may_write_somewhere():
         return None
     try:

@@ -46,6 +46,7 @@ ROUND_COUNT_MAX: Final = 8
 ROOT_COUNT_MAX: Final = 100
 ROOT_CHARS_MAX: Final = 4096
 _INPUT_COUNT_MAX: Final = 16
+_URLS_MAX: Final = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -195,6 +196,26 @@ class PendingServerRequests:
                 return None
             again["inputResponses"] = answered
         return again
+
+    async def show_addresses(self, data: JsonValue, call: OpenCall[Any] | None) -> bool:
+        """Show a person, whole, the addresses without which a server refuses a call; whether all were accepted.
+
+        A client that calls without code gets the error itself, which tells it the same.
+        """
+        wanted = data.get("elicitations") if isinstance(data, dict) else None
+        if not isinstance(wanted, list) or not 0 < len(wanted) <= _URLS_MAX:
+            return False
+        if call is not None and call.context.client is not None:
+            return False
+        for one in wanted:
+            if not isinstance(one, dict) or one.get("mode") != "url":
+                return False
+            try:
+                if (await self.answer("elicitation/create", one, call)).get("action") != "accept":
+                    return False
+            except ServerRequestRefusedError:
+                return False
+        return True
 
     async def _all_answers(self, requests: Mapping[str, JsonValue], call: OpenCall[Any] | None) -> JsonObject | None:
         """The answers to requests that a server makes together, asked together; None when one is refused."""

@@ -91,7 +91,7 @@ async def open_service_of(
                 report=lambda _: None,
                 backend=backend,
                 state=state,
-                consents=admitted.consents,
+                admitted=admitted,
             ) as service,
         ):
             application.open(service.routes, admitted.public)

@@ -65,6 +65,7 @@ async def served(issuer: FakeIssuer, server: PathsServer, tmp_path: Path) -> Asy
         yield opened
 
 
+@pytest.mark.claim("C-WEB-1")
 @pytest.mark.req("E-009", "E-010", "E-012", "E-016", "X-18")
 async def test_without_a_token_every_door_is_closed_and_nothing_happens(served: Served, server: PathsServer) -> None:
     async with served.client() as client:
@@ -101,6 +102,7 @@ async def test_what_is_wrong_with_a_credential_has_its_own_answer(served: Served
     assert (answer.status_code, 0 < int(answer.headers["retry-after"]) <= 60) == (429, True)
 
 
+@pytest.mark.claim("C-WEB-1")
 @pytest.mark.req("E-017", "F-005")
 async def test_a_session_is_no_credential(served: Served, issuer: FakeIssuer) -> None:
     async with served.client(issuer.token(aud=served.resource)) as alice:
@@ -117,6 +119,7 @@ async def test_a_session_is_no_credential(served: Served, issuer: FakeIssuer) ->
         assert (await late.post("/mcp", json=LIST, headers=session)).status_code == 401
 
 
+@pytest.mark.claim("C-WEB-4")
 @pytest.mark.req("E-015", "E-020", "F-002", "F-004")
 @pytest.mark.skipif(os.geteuid() != 0, reason="without root there is one uid, which the backend of other tests has")
 async def test_a_token_goes_nowhere_and_the_record_names_its_user(
@@ -195,6 +198,7 @@ async def test_a_login_of_ours_serves_only_clients_whose_user_agreed(
 ABSENT = ["/authorize", "/token", "/register", "/introspect", "/revoke", "/oauth/callback", "/callback", "/login"]
 
 
+@pytest.mark.claim("C-WEB-4")
 @pytest.mark.req("E-044", "E-045", "E-046", "E-047", "E-048", "E-049", "E-050", "E-051", "E-052", "E-053", "E-054")
 @pytest.mark.req("E-055", "E-056")
 async def test_the_service_is_no_authorization_server(served: Served, issuer: FakeIssuer) -> None:

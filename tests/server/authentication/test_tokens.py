@@ -143,6 +143,8 @@ FORGED: list[tuple[str, Callable[[FakeIssuer], str]]] = [
     ("no issuer", lambda issuer: issuer.token(iss=None)),
     ("an issuer that is a list", lambda issuer: f"{part({'alg': 'ES256'})}.{part({'iss': [issuer.url]})}.AAAA"),
     ("expired", lambda issuer: issuer.token(exp=NOW - HOUR)),
+    ("ends never", lambda issuer: issuer.token(exp=10**400)),
+    ("was issued before time", lambda issuer: issuer.token(iat=-(10**400))),
     ("without an end", lambda issuer: issuer.token(exp=None)),
     ("an end that is a text", lambda issuer: issuer.token(exp="tomorrow")),
     ("an end that is true", lambda issuer: issuer.token(exp=True)),
@@ -180,6 +182,7 @@ FORGED: list[tuple[str, Callable[[FakeIssuer], str]]] = [
 ]
 
 
+@pytest.mark.claim("C-WEB-4")
 @pytest.mark.req("E-011", "E-013", "E-014", "E-015", "F-002", "L-003")
 async def test_no_forged_or_unfit_token_counts(issuer: FakeIssuer) -> None:
     async with door_of(issuer) as door:
@@ -381,6 +384,7 @@ async def test_claims_are_mapped_as_configured(issuer: FakeIssuer) -> None:
             assert await door.refuses(issuer.token(**(given | without))), without
 
 
+@pytest.mark.claim("C-WEB-4")
 @pytest.mark.req("E-020")
 async def test_tokens_are_not_logged(issuer: FakeIssuer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.DEBUG)

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from moonpool.features.approvals.model import ApprovalAnswer, ApprovalGrant, ApprovalRequest
     from moonpool.features.approvals.service import GrantTerms
-    from moonpool.pipeline.approval import Approver
 
     Taker = Callable[["ApprovalQuestion"], None]
 
@@ -46,6 +45,12 @@ class GrantStorage(Protocol):
 
     def give(self, request: ApprovalRequest, answerer: Answerer, terms: GrantTerms) -> ApprovalGrant: ...
     def remove_grant(self, answer_id: str, answerer: Answerer) -> object: ...
+
+
+class Queue(Protocol):
+    """Where answers come from that are not given here (`features.approvals.queue_approver.QueueApprover`)."""
+
+    async def ask(self, request: ApprovalRequest, *, waits: Callable[[], None] | None = None) -> ApprovalAnswer: ...
 
 
 class ApprovalQuestion:
@@ -175,16 +180,18 @@ class EventApprover:
         *,
         by: Answerer = Answerer(name=NAME, person=False),  # noqa: B008  frozen
         open_count_max: int = OPEN_COUNT_MAX_DEFAULT,
-        beside: Approver | None = None,
+        queue: Queue | None = None,
     ) -> None:
-        """`by` answers where an answer does not say who gave it; `beside` is asked where nobody here takes questions.
+        """`by` answers where an answer does not say who gave it. With a `queue` answers come from there: whoever takes
+        questions here is only shown them, and may end them.
 
         Raises InputError.
         """
-        self.by, self._open_count_max, self._beside = as_recorded(by), open_count_max, beside
+        self.by, self._open_count_max, self._queue = as_recorded(by), open_count_max, queue
         self._grants: GrantStorage | None = None
         self._open: dict[ApprovalQuestion, None] = {}  # oldest first
         self._takers: dict[str, Taker] = {}  # of one execution each
+        self._here: set[str] = set()  # executions whose questions the queue never sees
         self._readers: set[Questions] = set()
         self._waiting: deque[ApprovalQuestion] = deque()  # for whichever reader comes first
         self._news = asyncio.Event()
@@ -196,8 +203,8 @@ class EventApprover:
 
     async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
         take = self._takers.get(request.run_id) or (self._put if self._readers else None)
-        if take is None and self._beside is not None:
-            return await self._beside.ask(request)
+        if take is None and self._queue is not None:
+            return await self._queue.ask(request)
         if take is None:
             return reject(request, NAME, "this application takes no questions")
         if len(self._open) >= self._open_count_max:
@@ -206,8 +213,10 @@ class EventApprover:
             )
         question = ApprovalQuestion(request, self.by, self._grants)
         self._open[question] = None
-        take(question)
         try:
+            if self._queue is not None and request.run_id not in self._here:
+                return await _first(question, self._queue, take)
+            take(question)
             return await question.wait()
         finally:
             del self._open[question]
@@ -225,19 +234,24 @@ class EventApprover:
             self._leave(reader)
 
     @contextmanager
-    def bound(self, take: Taker) -> Generator[Callable[[str], None]]:
-        """Give `take` the questions of every execution whose id is told, for the length of a `with` block."""
+    def bound(self, take: Taker, *, here: bool = False) -> Generator[Callable[[str], None]]:
+        """Give `take` the questions of every execution whose id is told, for the length of a `with` block. `here`: it
+        answers them alone, also where there is a queue.
+        """
         runs: set[str] = set()
 
         def begun(run_id: str) -> None:
             runs.add(run_id)
             self._takers[run_id] = take
+            if here:
+                self._here.add(run_id)
 
         try:
             yield begun
         finally:
             for run_id in runs:
                 self._takers.pop(run_id, None)
+                self._here.discard(run_id)
             for question in self.open:
                 if question.request.run_id in runs:
                     question.give_up("the application stopped listening before it answered")
@@ -268,6 +282,20 @@ class EventApprover:
             for question in self._waiting:
                 question.give_up("this application takes no more questions")
             self._waiting.clear()
+
+
+async def _first(question: ApprovalQuestion, queue: Queue, take: Taker) -> ApprovalAnswer:
+    """The answer of a queue, unless the question is given up first. It is shown once it can be answered."""
+    given_up = asyncio.ensure_future(question.wait())
+    queued = asyncio.ensure_future(queue.ask(question.request, waits=lambda: take(question)))
+    both = {given_up, queued}
+    try:
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        return given_up.result() if given_up.done() else queued.result()
+    finally:
+        for one in both:
+            one.cancel()  # the queue's question is taken back
+        await finish(asyncio.wait(both))
 
 
 class Questions:

@@ -1,76 +1,51 @@
-"""The files of a data folder that hold approvals, opened for one command or one approver."""
+"""The queue of approvals and the approval grants, opened for one command or one approver."""
 
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from moonpool.features.approvals.notification import Announcer
 from moonpool.features.approvals.queue_approver import QueueApprover
-from moonpool.features.approvals.service import Approvals, GrantTerms
-from moonpool.features.approvals.table import ApprovalStore
-from moonpool.store.journal_entries import entry_of
-from moonpool.store.journal_file import JournalFile
-from moonpool.store.paths import approvals_path, journal_path
-from moonpool.store.process_marks import is_gone, own_mark
+from moonpool.store.process_marks import own_mark
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Callable, Generator, Mapping
-    from pathlib import Path
+    from collections.abc import AsyncGenerator, Callable, Mapping
+    from contextlib import AbstractContextManager
 
-    from moonpool.core.audit_records import OutboxRecord
     from moonpool.features.approvals.model import Answerer, ApprovalGrant, ApprovalRequest
+    from moonpool.features.approvals.service import Approvals, ApprovalStorage, GrantTerms
 
 
 @dataclass(frozen=True, slots=True)
-class GrantFiles:
-    """The approval grants in a data folder's file, which the first grant creates. Blocking."""
+class KeptGrants:
+    """The approval grants of the command line's tenant, opened for each change. Blocking."""
 
-    data: Path
+    opened: Callable[[], AbstractContextManager[Approvals]]
 
     def give(
         self, request: ApprovalRequest, answerer: Answerer, terms: GrantTerms, *, saw_whole: bool
     ) -> ApprovalGrant:
         """See `moonpool.features.approvals.service.Approvals.give`."""
-        with opened_approvals(self.data) as approvals:
+        with self.opened() as approvals:
             return approvals.give(request, answerer, terms, saw_whole=saw_whole)
 
     def remove(self, given: ApprovalGrant, answerer: Answerer) -> None:
         """Remove a grant that was given too late."""
-        with opened_approvals(self.data) as approvals:
+        with self.opened() as approvals:
             approvals.remove_grant(given.answer_id, answerer)
-
-
-@contextmanager
-def opened_approvals(data: Path) -> Generator[Approvals]:
-    """Yield the queue and the approval grants of a data folder. Blocking."""
-    store = ApprovalStore(approvals_path(data), is_gone=is_gone)
-    try:
-        yield Approvals(store, lambda record: put_on_record(journal_path(data), record))
-    finally:
-        store.close()
-
-
-def put_on_record(path: Path, record: OutboxRecord) -> None:
-    """Write one record into the journal at `path`. Raises JournalError."""
-    journal = JournalFile(path)
-    try:
-        journal.append([entry_of(record)], durable=True)
-    finally:
-        journal.close()
 
 
 @asynccontextmanager
 async def open_queue(
-    data: Path, report: Callable[[str], None], command: str, environ: Mapping[str, str]
+    store: ApprovalStorage, report: Callable[[str], None], command: str, environ: Mapping[str, str]
 ) -> AsyncGenerator[QueueApprover]:
-    """Yield the approver whose questions `moonpool approvals` answers.
+    """Yield the approver whose questions `moonpool approvals` answers; `store` is closed with it.
 
     `report` is told of each question; `command` is started for each, with `environ` (`Settings.approval_command`).
     """
-    store = ApprovalStore(approvals_path(data), is_gone=is_gone)
     announcer = Announcer(command, environ)
     try:
         async with QueueApprover(store, owner=own_mark(), report=report, announcer=announcer) as approver:

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _PAUSE_S_FIRST: Final = 0.05
-_PAUSE_S_MAX: Final = 1.0
+_PAUSE_S_MAX: Final = 0.4  # an answer that another replica took is here within half a second
 _PAUSE_GROWTH: Final = 1.5
 _PLAN_CHARS_MAX: Final = 7500  # the queue keeps a little more
 _UNUSABLE: Final = "the queue of approvals cannot be used; the operator sees why"
@@ -66,10 +66,13 @@ class QueueApprover:
         if self._announcer is not None:
             await self._announcer.close()
 
-    async def ask(self, request: ApprovalRequest) -> ApprovalAnswer:
+    async def ask(self, request: ApprovalRequest, *, waits: Callable[[], None] | None = None) -> ApprovalAnswer:
+        """`waits` is called once the question can be answered."""
         loop = asyncio.get_running_loop()
         try:
             await loop.run_in_executor(self._thread, self._queue.put, self._queued(request))
+            if waits is not None:
+                waits()
             self._report(f"{_name(request)} waits for approval: moonpool approvals show {request.request_id}")
             if self._announcer is not None:
                 self._announcer.tell(request)

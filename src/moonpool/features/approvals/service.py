@@ -15,13 +15,20 @@ import time
 import uuid
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final, Protocol, cast
 
 from moonpool.core.audit_records import ApprovalGrantRecord, time_stamp
 from moonpool.core.durations import duration_s
 from moonpool.core.errors import InputError
 from moonpool.core.json import digest_json
-from moonpool.features.approvals.model import GRANT_S_MAX, Answerer, ApprovalAnswerError, ApprovalGrant, QueueState
+from moonpool.features.approvals.model import (
+    GRANT_S_MAX,
+    Answerer,
+    ApprovalAnswerError,
+    ApprovalGrant,
+    ApprovalQueue,
+    QueueState,
+)
 from moonpool.policy import Condition, Glob
 from moonpool.policy.findings import Finding
 from moonpool.store.outbox import Delivery
@@ -31,12 +38,35 @@ if TYPE_CHECKING:
 
     from moonpool.core.json import JsonValue
     from moonpool.features.approvals.model import ApprovalRequest, QueuedRequest
-    from moonpool.features.approvals.table import ApprovalStore
 
 _CONDITIONS_MAX: Final = 32
 _PREFIX_CHARS_MIN: Final = 8
 _TAKEN_WITHIN_S: Final = 3.0  # who asks looks every second
 _PAUSE_S: Final = 0.05
+
+
+class ApprovalStorage(ApprovalQueue, Protocol):
+    """A queue as whoever answers uses it, a file or in a database. Blocking; its methods raise ApprovalQueueError."""
+
+    def deliver_left(self, write: Callable[..., None], /) -> None: ...
+    def answer(
+        self,
+        request_id: str,
+        arguments_digest: str,
+        /,
+        *,
+        approved: bool,
+        approver: str,
+        note: str = "",
+        grant: ApprovalGrant | None = None,
+        delivery: Delivery | None = None,
+    ) -> QueuedRequest: ...
+    def was_taken(self, answered: QueuedRequest, /) -> bool: ...
+    def keep_grant(self, grant: ApprovalGrant, delivery: Delivery, /) -> None: ...
+    def requests(self, *, waiting_only: bool) -> Sequence[QueuedRequest]: ...
+    def grants(self) -> Sequence[ApprovalGrant]: ...
+    def remove_grant(self, answer_id: str, delivery: Delivery, /) -> bool: ...
+    def close(self) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +83,7 @@ class Approvals:
 
     def __init__(
         self,
-        store: ApprovalStore,
+        store: ApprovalStorage,
         record: Callable[[ApprovalGrantRecord], None],
         *,
         clock: Callable[[], float] = time.time,
@@ -242,6 +272,9 @@ def check_may_approve(request: ApprovalRequest, answerer: Answerer, remedy: str)
 
 def check_seen(request: ApprovalRequest, *, whole: bool) -> None:
     """SECURITY: nothing is approved for a while by who has not seen what it is about. Raises ApprovalAnswerError."""
+    if request.is_plan or request.is_registration:
+        problem = f"request {request.request_id} is not about a call of a tool"
+        raise ApprovalAnswerError(f"{problem}, so it cannot have an approval grant; approve it this once")
     if not request.cut or (whole and request.whole):
         return
     problem = f"not all of request {request.request_id} was shown, so it is not approved for a while"

@@ -11,28 +11,14 @@ The file itself is `sqlite_file`. `clock` is the time of day, which processes sh
 
 from __future__ import annotations
 
-import json
 import time
-from dataclasses import fields
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from moonpool.core.calls import ApprovalState
-from moonpool.core.shares import Level, stored_reached
-from moonpool.features.approvals.model import (
-    NOTE_CHARS_MAX,
-    QUEUE,
-    WHOLE_CHARS_MAX,
-    ApprovalAnswer,
-    ApprovalAnswerError,
-    ApprovalGrant,
-    ApprovalQueueError,
-    ApprovalRequest,
-    QueuedRequest,
-    QueueState,
-)
+from moonpool.features.approvals import rows
+from moonpool.features.approvals.model import NOTE_CHARS_MAX, QueueState
+from moonpool.features.approvals.rows import GRANT_COLUMNS, OPEN, REQUEST_COLUMNS, grant_of, request_of
 from moonpool.features.approvals.sqlite_file import ApprovalsFile
-from moonpool.policy import Condition, Glob
 from moonpool.store.outbox import PENDING, Delivery, Outbox
 
 if TYPE_CHECKING:
@@ -40,28 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-WAITING_MAX: Final = 256
-"""Requests of one principal that may wait, three quarters of those of all."""
-WAITING_CHARS_MAX: Final = 64 * 1024**2
-"""What the arguments of those may take, three quarters of what those of all may."""
-GRANTS_MAX: Final = 1000
-"""Approval grants of one principal, three quarters of those of all."""
-OVER_MAX: Final = 2000
-"""Requests that are over; the oldest make room."""
-_KEPT_S: Final = 7 * 86_400.0  # requests that are over
-_TEXT_CHARS_MAX: Final = 8000
-_EXPIRY_SLACK_S: Final = 1.0
+    from moonpool.features.approvals.model import ApprovalAnswer, ApprovalGrant, ApprovalRequest, QueuedRequest
 
-_OF_THE_ASKER: Final = {"remedy", "of_the_moment", "plan_effect", "expires_s"}
-"""What of a request whoever answers it elsewhere does not need."""
-_ASKED: Final = tuple(field.name for field in fields(ApprovalRequest) if field.name not in _OF_THE_ASKER)
-_KEPT: Final = tuple(field.name for field in fields(QueuedRequest) if field.name != "request")
-_REQUEST: Final = (*_ASKED, *_KEPT)
-_GRANT_COLUMNS: Final = tuple("conditions" if one.name == "where" else one.name for one in fields(ApprovalGrant))
-_OPEN: Final = (QueueState.WAITING, QueueState.APPROVED, QueueState.DENIED)
-"""States of a request whose asker may still be there."""
-_SELECT_REQUESTS: Final = f"SELECT {', '.join(_REQUEST)} FROM request"  # noqa: S608  names of ours
-_SELECT_GRANTS: Final = f"SELECT {', '.join(_GRANT_COLUMNS)} FROM standing"  # noqa: S608
+_SELECT_REQUESTS: Final = f"SELECT {', '.join(REQUEST_COLUMNS)} FROM request"  # noqa: S608  names of ours
+_SELECT_GRANTS: Final = f"SELECT {', '.join(GRANT_COLUMNS)} FROM standing"  # noqa: S608
 _IN_FORCE: Final = f"answer_id NOT IN {PENDING}"
 _PENDING_REQUESTS: Final = f"(SELECT request_id FROM standing WHERE answer_id IN {PENDING})"  # noqa: S608
 
@@ -89,18 +57,17 @@ class ApprovalStore:
             now = self._clock()
             self._sweep(connection, now)
             connection.execute(
-                "DELETE FROM request WHERE state IS NOT ? AND asked_at < ?", (QueueState.WAITING, now - _KEPT_S)
+                "DELETE FROM request WHERE state IS NOT ? AND asked_at < ?", (QueueState.WAITING, now - rows.KEPT_S)
             )
             over = "SELECT request_id FROM request WHERE state IS NOT ? ORDER BY asked_at DESC LIMIT -1 OFFSET ?"
             connection.execute(
                 f"DELETE FROM request WHERE request_id IN ({over}) AND request_id NOT IN {_PENDING_REQUESTS}",  # noqa: S608
-                (QueueState.WAITING, OVER_MAX),
+                (QueueState.WAITING, rows.OVER_MAX),
             )
             self._check_room(connection, queued.request)
-            row = [_stored(getattr(queued.request if name in _ASKED else queued, name), name) for name in _REQUEST]
             connection.execute(
-                f"INSERT INTO request ({', '.join(_REQUEST)}) VALUES ({_marks(_REQUEST)})",  # noqa: S608
-                row,
+                f"INSERT INTO request ({', '.join(REQUEST_COLUMNS)}) VALUES ({_marks(REQUEST_COLUMNS)})",  # noqa: S608
+                tuple(rows.row_of_request(queued).values()),
             )
 
     def _check_room(self, connection: sqlite3.Connection, request: ApprovalRequest) -> None:
@@ -110,12 +77,7 @@ class ApprovalStore:
             "FROM request WHERE state = ?",
             (request.principal, request.principal, QueueState.WAITING),
         ).fetchone()
-        full = stored_reached(count, int(own_count), WAITING_MAX) or stored_reached(
-            int(size), int(own_size), WAITING_CHARS_MAX
-        )
-        if full:
-            whose = "of yours" if full is Level.PRINCIPAL else "of all callers"
-            raise ApprovalQueueError(f"too many requests {whose} wait for approval already; answer some of them first")
+        rows.room_for_request(count, int(own_count), int(size), int(own_size))
 
     def take(self, request_id: str, arguments_digest: str) -> ApprovalAnswer | None:
         with self._file.reading() as connection:
@@ -133,22 +95,17 @@ class ApprovalStore:
                 "RETURNING state, approver, note",
                 (self._clock(), request_id, arguments_digest, QueueState.WAITING),
             ).fetchone()
-        if found is None:
-            found = (QueueState.DENIED, "", "the request is no longer in the queue, or its answer was taken already")
-        state, approver, note = _as_told(*found)
-        return ApprovalAnswer(
-            request_id=request_id, arguments_digest=arguments_digest, state=state, approver=approver, note=note
-        )
+        return rows.as_answer(request_id, arguments_digest, found)
 
     def withdraw(self, request_id: str) -> None:
         """Nobody waits any more; an answer that was given at the same moment came too late."""
         with self._file.writing() as connection:
             now = self._clock()
             self._sweep(connection, now)
-            connection.execute(  # who waits gives up at the expiry; clocks and threads differ a little
+            connection.execute(
                 "UPDATE request SET state = CASE WHEN expires_at <= ? THEN ? ELSE ? END "  # noqa: S608
-                f"WHERE request_id = ? AND taken_at IS NULL AND state IN ({_marks(_OPEN)})",
-                (now + _EXPIRY_SLACK_S, QueueState.EXPIRED, QueueState.WITHDRAWN, request_id, *_OPEN),
+                f"WHERE request_id = ? AND taken_at IS NULL AND state IN ({_marks(OPEN)})",
+                (now + rows.EXPIRY_SLACK_S, QueueState.EXPIRED, QueueState.WITHDRAWN, request_id, *OPEN),
             )
 
     def answer(
@@ -183,10 +140,8 @@ class ApprovalStore:
                 self._outbox.put(connection, delivery.record)
         if given is not None and delivery is not None:
             self._outbox.deliver(delivery, partial(_unanswer, given))
-        if after is None:
-            raise ApprovalAnswerError(f"there is no request {request_id!r}; `moonpool approvals list` shows those")
-        if not changed:
-            raise ApprovalAnswerError(f"request {request_id} cannot be answered any more: it is {after.state}")
+        if after is None or not changed:
+            raise rows.not_answered(request_id, after)
         return after
 
     def was_taken(self, answered: QueuedRequest) -> bool:
@@ -196,9 +151,7 @@ class ApprovalStore:
             row = connection.execute(
                 "SELECT state, taken_at FROM request WHERE request_id = ?", (answered.request_id,)
             ).fetchone()
-        if row is None or row[0] != answered.state:
-            after = "gone" if row is None else row[0]
-            raise ApprovalAnswerError(f"the answer to request {answered.request_id} came too late: it is {after}")
+        rows.check_heard(answered, row and row[0])
         return row[1] is not None
 
     def keep_grant(self, grant: ApprovalGrant, delivery: Delivery) -> None:
@@ -213,33 +166,33 @@ class ApprovalStore:
         with self._file.writing() as connection:
             self._sweep(connection, self._clock())
             where, values = (" WHERE state = ?", (QueueState.WAITING,)) if waiting_only else ("", ())
-            rows = connection.execute(f"{_SELECT_REQUESTS}{where} ORDER BY asked_at, request_id", values).fetchall()
-        return [_request(row) for row in rows]
+            found = connection.execute(f"{_SELECT_REQUESTS}{where} ORDER BY asked_at, request_id", values).fetchall()
+        return [_request(row) for row in found]
 
     def grants(self) -> list[ApprovalGrant]:
         """Every approval grant in force, oldest first."""
         with self._file.reading() as connection:
-            rows = connection.execute(
+            found = connection.execute(
                 f"{_SELECT_GRANTS} WHERE expires_at > ? AND {_IN_FORCE} ORDER BY given_at", (self._clock(),)
             )
-            return [self._new_grant(row) for row in rows.fetchall()]
+            return [self._grant(row) for row in found.fetchall()]
 
     def grants_for(self, principal: str, server_id: str, tool_name: str) -> list[ApprovalGrant]:
         if self.is_unused():
             return []  # nothing is made for looking
         with self._file.reading() as connection:
-            rows = connection.execute(
+            found = connection.execute(
                 f"{_SELECT_GRANTS} WHERE principal = ? AND server_id = ? AND tool_name = ? AND expires_at > ? "
                 f"AND {_IN_FORCE} ORDER BY given_at",
                 (principal, server_id, tool_name, self._clock()),
             )
-            return [self._new_grant(row) for row in rows.fetchall()]
+            return [self._grant(row) for row in found.fetchall()]
 
     def remove_grant(self, answer_id: str, delivery: Delivery) -> bool:
         """End an approval grant; False when there is none of this id. Raises JournalError: then it still stands."""
         with self._file.writing() as connection:
             row = connection.execute(
-                f"DELETE FROM standing WHERE answer_id = ? AND {_IN_FORCE} RETURNING {', '.join(_GRANT_COLUMNS)}",  # noqa: S608
+                f"DELETE FROM standing WHERE answer_id = ? AND {_IN_FORCE} RETURNING {', '.join(GRANT_COLUMNS)}",  # noqa: S608
                 (answer_id,),
             ).fetchone()
             if row is not None:
@@ -266,14 +219,14 @@ class ApprovalStore:
             "UPDATE request SET state = ? WHERE state = ? AND expires_at <= ?", (QueueState.EXPIRED, waiting, now)
         )
         owners = connection.execute(
-            f"SELECT DISTINCT owner FROM request WHERE taken_at IS NULL AND state IN ({_marks(_OPEN)})",  # noqa: S608
-            _OPEN,
+            f"SELECT DISTINCT owner FROM request WHERE taken_at IS NULL AND state IN ({_marks(OPEN)})",  # noqa: S608
+            OPEN,
         ).fetchall()
         for (owner,) in owners:
             if self._is_gone(owner):
                 connection.execute(
-                    f"UPDATE request SET state = ? WHERE owner = ? AND taken_at IS NULL AND state IN ({_marks(_OPEN)})",  # noqa: S608
-                    (QueueState.ABANDONED, owner, *_OPEN),
+                    f"UPDATE request SET state = ? WHERE owner = ? AND taken_at IS NULL AND state IN ({_marks(OPEN)})",  # noqa: S608
+                    (QueueState.ABANDONED, owner, *OPEN),
                 )
 
     def _find(self, connection: sqlite3.Connection, request_id: str) -> QueuedRequest | None:
@@ -285,27 +238,19 @@ class ApprovalStore:
         count, own = connection.execute(
             "SELECT count(*), total(principal = ?) FROM standing", (grant.principal,)
         ).fetchone()
-        if stored_reached(count, int(own), GRANTS_MAX):
-            raise ApprovalQueueError(f"there are {count} approval grants; remove some, or answer once")
-        row = {name: getattr(grant, name) for name in _GRANT_COLUMNS if name != "conditions"}
-        row["conditions"] = json.dumps([condition.to_json() for condition in grant.where])
-        _insert([row[name] for name in _GRANT_COLUMNS], connection)
+        rows.room_for_grant(count, int(own))
+        _insert(tuple(rows.row_of_grant(grant).values()), connection)
 
-    def _new_grant(self, row: tuple[Any, ...]) -> ApprovalGrant:
-        members: dict[str, Any] = dict(zip(_GRANT_COLUMNS, row, strict=True))
-        try:
-            stored = json.loads(members.pop("conditions"))
-            where = tuple(Condition(str(one["at"]), Glob(tuple(map(str, one["glob"])))) for one in stored)
-        except (ValueError, TypeError, KeyError) as exc:
-            raise ApprovalQueueError(
-                f"approval grant {row[0]} in {self.path} is damaged; end it with `moonpool approvals rules --remove`"
-            ) from exc
-        members |= {"where": where, "human_only": bool(members["human_only"])}
-        return ApprovalGrant(**members)
+    def _grant(self, row: tuple[Any, ...]) -> ApprovalGrant:
+        return grant_of(dict(zip(GRANT_COLUMNS, row, strict=True)), self.path)
+
+
+def _request(row: tuple[Any, ...]) -> QueuedRequest:
+    return request_of(dict(zip(REQUEST_COLUMNS, row, strict=True)))
 
 
 def _insert(row: Sequence[object], connection: sqlite3.Connection) -> None:
-    connection.execute(f"INSERT INTO standing ({', '.join(_GRANT_COLUMNS)}) VALUES ({_marks(_GRANT_COLUMNS)})", row)  # noqa: S608
+    connection.execute(f"INSERT INTO standing ({', '.join(GRANT_COLUMNS)}) VALUES ({_marks(GRANT_COLUMNS)})", row)  # noqa: S608
 
 
 def _forget(grant: ApprovalGrant, connection: sqlite3.Connection) -> None:
@@ -319,31 +264,6 @@ def _unanswer(grant: ApprovalGrant, connection: sqlite3.Connection) -> None:
         "UPDATE request SET state = ?, approver = '', note = '', answered_at = NULL WHERE request_id = ? AND state = ?",
         (QueueState.WAITING, grant.request_id, QueueState.APPROVED),
     )
-
-
-def _request(row: tuple[Any, ...]) -> QueuedRequest:
-    values: dict[str, Any] = dict(zip(_REQUEST, row, strict=True))
-    asked = {name: values[name] for name in _ASKED}
-    asked |= {"human_only": bool(asked["human_only"]), "cut": bool(asked["cut"])}
-    kept = {name: values[name] for name in _KEPT}
-    kept["state"] = QueueState(kept["state"])
-    return QueuedRequest(request=ApprovalRequest(**asked), **kept)
-
-
-def _as_told(state: str, approver: str, note: str) -> tuple[ApprovalState, str, str]:
-    """What whoever asked is told of a request that is over. SECURITY: whatever is not a yes is a no."""
-    match state:
-        case QueueState.APPROVED:
-            return ApprovalState.APPROVED, approver, note
-        case QueueState.EXPIRED:
-            return ApprovalState.EXPIRED, "", "no answer came in time"
-        case _:
-            return ApprovalState.REJECTED, approver or QUEUE, note or "a person refused"
-
-
-def _stored(value: object, name: str) -> object:
-    most = WHOLE_CHARS_MAX if name == "whole" else _TEXT_CHARS_MAX
-    return value[:most].encode("utf-8", "replace").decode() if isinstance(value, str) else value
 
 
 def _marks(names: Sequence[str]) -> str:

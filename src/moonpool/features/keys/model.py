@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
 
 from moonpool.core.errors import InputError
+from moonpool.features.caller_limits.model import NO_LIMITS, CallerLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -49,6 +50,7 @@ class ApiKey:
     expires_at: float | None = None
     revoked_at: float | None = None
     last_used_at: float | None = None
+    limits: CallerLimits = NO_LIMITS
     digest: bytes = field(repr=False)
 
     def state(self, now: float) -> Literal["valid", "revoked", "expired"]:
@@ -74,6 +76,7 @@ class KeySpec:
     profile: str | None = None
     name: str = ""
     lifetime_s: float | None = None
+    limits: CallerLimits = NO_LIMITS
 
     def __post_init__(self) -> None:
         if not self.scopes:
@@ -93,6 +96,7 @@ def make_key(spec: KeySpec, region: str, now: float) -> NewKey:
         scopes=spec.scopes,
         profile=spec.profile,
         created_at=now,
+        limits=spec.limits,
         expires_at=None if spec.lifetime_s is None else now + spec.lifetime_s,
         digest=digest_of(text),
     )

@@ -22,8 +22,9 @@ from moonpool.features.organisations.model import check_id, check_name
 from moonpool.store.database.base import DatabaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
+    from moonpool.features.caller_limits.model import CallerLimits
     from moonpool.features.keys.model import ApiKey, KeySpec, NewKey
     from moonpool.store.database.base import Database
 
@@ -76,6 +77,12 @@ class Keys:
     async def all(self, organisation_id: str | None = None) -> Sequence[ApiKey]:
         return await self._table.all(organisation_id)
 
+    async def find(self, key_id: str) -> ApiKey:
+        found = await self._table.find(key_id)
+        if found is None:
+            raise _unknown(key_id)
+        return found
+
     async def is_empty(self) -> bool:
         """Whether there was never a key."""
         return await self._table.is_empty()
@@ -85,8 +92,15 @@ class Keys:
         changed = await self._table.revoke(key_id, self._clock())
         self._remembered.clear()
         if changed is None:
-            raise InputError(f"there is no key {key_id[:40]!r}; `moonpool keys list` shows all with their ids")
+            raise _unknown(key_id)
         return changed
+
+    async def limit(self, key_id: str, limits: CallerLimits) -> None:
+        """Change what it may use: here at once, in other replicas within a second."""
+        found = await self._table.limit(key_id, limits)
+        self._remembered.clear()
+        if not found:
+            raise _unknown(key_id)
 
     async def verify(self, credential: str) -> ApiKey | None:
         """The key that `credential` is; None: it is no key, or unknown, revoked, expired or of a disabled organisation.
@@ -109,6 +123,16 @@ class Keys:
             return None
         self._note_use(known.key)
         return known.key
+
+    async def lapsed(self, key_ids: Collection[str]) -> set[str]:
+        """Those of `key_ids` that count no more, as the database says now: revoked, expired, of a disabled
+        organisation, or unknown. They are refused from now on, as they are when they are remembered no more.
+        """
+        lapsed = set(key_ids) - await self._table.usable_ids(key_ids, self._clock())
+        for digest, known in tuple(self._remembered.items()) if lapsed else ():
+            if known.key.key_id in lapsed:
+                del self._remembered[digest]
+        return lapsed
 
     async def close(self) -> None:
         """Wait for what is being noted."""
@@ -139,3 +163,7 @@ class Keys:
             await self._table.note_use(key_id, now, unless_since=now - LAST_USED_S)
         except DatabaseError as error:
             _log.warning("when key %s was used last cannot be kept: %s", key_id, error)
+
+
+def _unknown(key_id: str) -> InputError:
+    return InputError(f"there is no key {key_id[:40]!r}; `moonpool keys list` shows all with their ids")

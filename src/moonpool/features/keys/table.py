@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import func, insert, or_, select, update
 
+from moonpool.features.caller_limits.model import CallerLimits, limit_columns
 from moonpool.features.keys.model import KEYS_MAX, SCOPES, ApiKey
 from moonpool.store.database.tables import API_KEY, ORGANISATION
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from sqlalchemy import Connection, Row
 
@@ -37,6 +38,7 @@ class KeyTable:
             "profile": key.profile,
             "created_at": key.created_at,
             "expires_at": key.expires_at,
+            **limit_columns(key.limits),
         }
         own = select(func.count()).select_from(API_KEY).where(API_KEY.c.organisation_id == key.organisation_id)
 
@@ -57,6 +59,24 @@ class KeyTable:
         )
         rows = await self._database.read(query)
         return _key(rows[0]) if rows else None
+
+    async def find(self, key_id: str) -> ApiKey | None:
+        rows = await self._database.read(select(API_KEY).where(API_KEY.c.id == key_id))
+        return _key(rows[0]) if rows else None
+
+    async def usable_ids(self, key_ids: Collection[str], now: float) -> set[str]:
+        """Those of `key_ids` that are not revoked or expired, and whose organisation is enabled."""
+        query = (
+            select(API_KEY.c.id)
+            .join(ORGANISATION, ORGANISATION.c.id == API_KEY.c.organisation_id)
+            .where(
+                API_KEY.c.id.in_(key_ids),
+                API_KEY.c.revoked_at.is_(None),
+                or_(API_KEY.c.expires_at.is_(None), API_KEY.c.expires_at > now),
+                ORGANISATION.c.disabled_at.is_(None),
+            )
+        )
+        return {str(row.id) for row in await self._database.read(query)}
 
     async def all(self, organisation_id: str | None) -> Sequence[ApiKey]:
         """By organisation and age: of one, or of all of them."""
@@ -80,6 +100,11 @@ class KeyTable:
 
         return await self._database.write(work)
 
+    async def limit(self, key_id: str, limits: CallerLimits) -> bool:
+        """False: there is none of this id."""
+        change = update(API_KEY).where(API_KEY.c.id == key_id).values(limit_columns(limits))
+        return await self._database.write(lambda connection: connection.execute(change).rowcount == 1)
+
     async def note_use(self, key_id: str, now: float, *, unless_since: float) -> None:
         """Keep when it was used last, unless another replica did so lately."""
         seldom = or_(API_KEY.c.last_used_at.is_(None), API_KEY.c.last_used_at <= unless_since)
@@ -101,5 +126,6 @@ def _key(row: Row[Any]) -> ApiKey:
         expires_at=row.expires_at,
         revoked_at=row.revoked_at,
         last_used_at=row.last_used_at,
+        limits=CallerLimits.parse(rate=row.rate_limit, concurrency=row.concurrency_max, quota=row.quota),
         digest=bytes(row.digest),
     )

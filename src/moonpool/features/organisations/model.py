@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from moonpool.core.errors import Fault, InputError, MoonpoolError
+from moonpool.features.caller_limits.model import NO_LIMITS, CallerLimits
 
 ORGANISATIONS_MAX: Final = 10_000
 NAME_CHARS_MAX: Final = 200
@@ -28,6 +29,7 @@ class Organisation:
     name: str
     created_at: float
     disabled_at: float | None = None
+    limits: CallerLimits = NO_LIMITS  # of all its callers together
 
 
 def check_id(text: str, *, what: str = "an organisation") -> None:

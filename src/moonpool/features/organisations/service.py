@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from sqlalchemy.exc import IntegrityError
 
 from moonpool.core.errors import InputError
+from moonpool.features.caller_limits.model import NO_LIMITS, CallerLimits
 from moonpool.features.organisations.model import (
     ORGANISATIONS_MAX,
     OneOrganisationError,
@@ -45,11 +46,11 @@ class Organisations:
         """`several`: this machine keeps the sandboxes of more than one apart."""
         self._table, self._clock, self._monotonic = OrganisationTable(database), clock, monotonic
         self._several = several
-        self._open_at: dict[str, float] = {}
+        self._open: dict[str, tuple[float, Organisation]] = {}
 
-    async def create(self, organisation_id: str, name: str = "") -> Organisation:
+    async def create(self, organisation_id: str, name: str = "", limits: CallerLimits = NO_LIMITS) -> Organisation:
         """Raises InputError, OneOrganisationError."""
-        made = await self._create(organisation_id, name)
+        made = await self._create(organisation_id, name, limits)
         if made is None:
             raise InputError(f"there is an organisation {organisation_id} already; choose another id")
         return made
@@ -59,7 +60,7 @@ class Organisations:
         check_id(organisation_id)
         found = await self._table.find(organisation_id)
         if found is None:
-            found = await self._create(organisation_id, "") or await self._table.find(organisation_id)
+            found = await self._create(organisation_id, "", NO_LIMITS) or await self._table.find(organisation_id)
         if found is None or found.disabled_at is not None:
             raise InputError(f"organisation {organisation_id} is disabled; `moonpool orgs enable {organisation_id}`")
         return found
@@ -69,15 +70,31 @@ class Organisations:
 
     async def is_open(self, organisation_id: str) -> bool:
         """Whether there is one of this id that is not disabled. That it is, is remembered for `REMEMBERED_S`."""
+        return await self._find_open(organisation_id) is not None
+
+    async def limits_of(self, organisation_id: str) -> CallerLimits:
+        """What all its callers together may use; remembered likewise."""
+        found = await self._find_open(organisation_id)
+        return NO_LIMITS if found is None else found.limits
+
+    async def limit(self, organisation_id: str, limits: CallerLimits) -> None:
+        """Change that: here at once, in other replicas within a second. Raises InputError."""
+        found = await self._table.limit(organisation_id, limits)
+        self._open.clear()
+        if not found:
+            raise _unknown(organisation_id)
+
+    async def _find_open(self, organisation_id: str) -> Organisation | None:
         now = self._monotonic()
-        if 0 <= now - self._open_at.get(organisation_id, float("-inf")) < REMEMBERED_S:
-            return True
-        self._open_at.pop(organisation_id, None)
+        asked_at, known = self._open.get(organisation_id, (float("-inf"), None))
+        if known is not None and 0 <= now - asked_at < REMEMBERED_S:
+            return known
+        self._open.pop(organisation_id, None)
         found = await self._table.find(organisation_id)
         if found is None or found.disabled_at is not None:
-            return False
-        self._open_at[organisation_id] = now
-        return True
+            return None
+        self._open[organisation_id] = now, found
+        return found
 
     async def disable(self, organisation_id: str) -> None:
         """Its credentials are refused from now on; other replicas notice within a second. Raises InputError."""
@@ -90,11 +107,11 @@ class Organisations:
             raise self._one_only(others[0].organisation_id)
         await self._set_disabled(organisation_id, None)
 
-    async def _create(self, organisation_id: str, name: str) -> Organisation | None:
+    async def _create(self, organisation_id: str, name: str, limits: CallerLimits) -> Organisation | None:
         """None: there is one of this id."""
         check_id(organisation_id)
         check_name(name, what="an organisation")
-        made = Organisation(organisation_id=organisation_id, name=name, created_at=self._clock())
+        made = Organisation(organisation_id=organisation_id, name=name, created_at=self._clock(), limits=limits)
         if await self._table.find(organisation_id) is not None:
             return None
         try:
@@ -108,9 +125,10 @@ class Organisations:
         return made
 
     async def _set_disabled(self, organisation_id: str, disabled_at: float | None) -> None:
-        self._open_at.clear()
-        if not await self._table.set_disabled(organisation_id, disabled_at):
-            raise InputError(f"there is no organisation {organisation_id[:80]!r}; `moonpool orgs list` shows all")
+        found = await self._table.set_disabled(organisation_id, disabled_at)
+        self._open.clear()
+        if not found:
+            raise _unknown(organisation_id)
 
     @staticmethod
     def _one_only(first: str) -> OneOrganisationError:
@@ -118,3 +136,7 @@ class Organisations:
             f"this machine keeps one organisation only, which is {first}: without root all sandboxes have one uid, "
             "which is not enough to keep two organisations apart; run the service, and this command, as root"
         )
+
+
+def _unknown(organisation_id: str) -> InputError:
+    return InputError(f"there is no organisation {organisation_id[:80]!r}; `moonpool orgs list` shows all")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from sqlalchemy import func, insert, select, update
 
+from moonpool.features.caller_limits.model import CallerLimits, limit_columns
 from moonpool.features.organisations.model import ORGANISATIONS_MAX, Organisation
 from moonpool.store.database.tables import ORGANISATION
 
@@ -37,6 +38,7 @@ class OrganisationTable:
                 "id": organisation.organisation_id,
                 "name": organisation.name,
                 "created_at": organisation.created_at,
+                **limit_columns(organisation.limits),
             }
             connection.execute(insert(ORGANISATION).values(values))
             return True
@@ -52,6 +54,11 @@ class OrganisationTable:
         rows = await self._database.read(select(ORGANISATION).order_by(ORGANISATION.c.id).limit(ORGANISATIONS_MAX))
         return [_organisation(row) for row in rows]
 
+    async def limit(self, organisation_id: str, limits: CallerLimits) -> bool:
+        """False: there is none of this id."""
+        change = update(ORGANISATION).where(ORGANISATION.c.id == organisation_id).values(limit_columns(limits))
+        return await self._database.write(lambda connection: connection.execute(change).rowcount == 1)
+
     async def set_disabled(self, organisation_id: str, disabled_at: float | None) -> bool:
         """False: there is none of this id."""
         change = update(ORGANISATION).where(ORGANISATION.c.id == organisation_id).values(disabled_at=disabled_at)
@@ -59,4 +66,10 @@ class OrganisationTable:
 
 
 def _organisation(row: Row[Any]) -> Organisation:
-    return Organisation(organisation_id=row.id, name=row.name, created_at=row.created_at, disabled_at=row.disabled_at)
+    return Organisation(
+        organisation_id=row.id,
+        name=row.name,
+        created_at=row.created_at,
+        disabled_at=row.disabled_at,
+        limits=CallerLimits.parse(rate=row.rate_limit, concurrency=row.concurrency_max, quota=row.quota),
+    )

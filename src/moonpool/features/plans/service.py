@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from moonpool.core.audit import JournalError
 from moonpool.core.audit_records import PlanRecord, time_stamp
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from moonpool.features.approvals.model import Answerer, ApprovalAnswer
     from moonpool.features.plans.model import Plan
-    from moonpool.features.plans.table import PlanStore
     from moonpool.pipeline.approval import ApprovalService
     from moonpool.pipeline.caller_grant import CallerGrant
 
@@ -43,12 +42,25 @@ _LOOK_S: Final = 1.0
 """How often it is looked whether somebody else has answered a plan that is asked about."""
 
 
+class PlanStorage(Protocol):
+    """Keeps plans, in a file or in a database. Blocking; its methods raise PlanStoreError."""
+
+    def deliver_left(self, write: Callable[..., None], /) -> None: ...
+    def put(self, plan: Plan, delivery: Delivery | None = None, /) -> None: ...
+    def plans(self) -> Sequence[StoredPlan]: ...
+    def find(self, plan_id: str, /) -> StoredPlan | None: ...
+    def answer(
+        self, plan: Plan, /, *, approved: bool, approver: str, by_person: bool, delivery: Delivery | None = None
+    ) -> None: ...
+    def take(self, plan: Plan, delivery: Delivery | None = None, /) -> None: ...
+
+
 class Plans:
     """The plans of an installation."""
 
     def __init__(
         self,
-        store: PlanStore,
+        store: PlanStorage,
         record: Callable[[PlanRecord], None],
         *,
         expiry_s: float,

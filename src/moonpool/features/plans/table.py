@@ -37,7 +37,7 @@ OPEN_BYTES_MAX: Final = 64 * 1024**2
 """What those of one principal may take, three quarters of what those of all may."""
 OVER_MAX: Final = 1000
 """Plans that are over; the oldest make room."""
-_KEPT_S: Final = 7 * 86_400.0  # plans that are over
+KEPT_S: Final = 7 * 86_400.0  # plans that are over
 _BUSY_S: Final = 5.0
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS plan (
@@ -48,6 +48,49 @@ CREATE TABLE IF NOT EXISTS plan (
 _WITHOUT_PRINCIPAL: Final = (2, 3)  # versions of the schema
 _SELECT: Final = "SELECT body, digest, state, approver, by_person FROM plan"
 _IN_FORCE: Final = f"plan_id NOT IN {PENDING}"
+
+
+OPEN: Final = (PlanState.WAITING, PlanState.APPROVED)
+"""States of a plan of which something may still become."""
+
+
+def full_of(count: int, own_count: int, size: int, own_size: int) -> Level | None:
+    """Whose bound keeps a principal from one more plan, by number or bytes."""
+    return stored_reached(count, own_count, PLANS_MAX) or stored_reached(size, own_size, OPEN_BYTES_MAX)
+
+
+def too_many(principal: str | None) -> PlanStoreError:
+    """Of one principal, or of all."""
+    whose = "of all callers" if principal is None else "of yours"
+    return PlanStoreError(f"too many plans {whose} wait already; deny some with `moonpool plans deny`")
+
+
+def idle_half(plans: Sequence[Plan]) -> list[str]:
+    """Ids of the older half of those that nobody needs to answer: without calls, or of a failed rehearsal."""
+    idle = [plan.plan_id for plan in plans if plan.problem or not plan.calls]
+    return idle[: (len(idle) + 1) // 2]
+
+
+def not_moved(plan: Plan, what: str, state: str | None, *, in_force: bool) -> PlanError:
+    """Why a plan that is in `state` cannot be answered or used; None: it is gone."""
+    is_now = f"it is {state}" if in_force else "its last change is not on record yet"
+    if state is None:
+        is_now = "it is no longer there"
+    return PlanError(f"plan {plan.plan_id} cannot be {what}: {is_now}; make another dry run (--dry-run)")
+
+
+def stored_plan(
+    body: bytes, digest: str, state: str, approver: str, by_person: object, *, where: str, remedy: str
+) -> StoredPlan:
+    """The plan of a row in `where`. Raises PlanStoreError."""
+    try:
+        plan = Plan.from_json(json.loads(body))
+        now = PlanState(state)
+    except (ValueError, KeyError, TypeError) as exc:
+        raise PlanStoreError(f"a plan in {where} is damaged; {remedy}") from exc
+    if plan.digest != digest:  # SECURITY: what is used is what was answered
+        raise PlanStoreError(f"plan {plan.plan_id} in {where} is not what it was; {remedy}")
+    return StoredPlan(plan=plan, state=now, approver=approver, by_person=bool(by_person))
 
 
 class PlanStore:
@@ -69,7 +112,7 @@ class PlanStore:
         with self._writing() as connection:
             open_states = (PlanState.WAITING, PlanState.APPROVED)
             connection.execute(
-                "DELETE FROM plan WHERE state NOT IN (?, ?) AND made_at < ?", (*open_states, self._clock() - _KEPT_S)
+                "DELETE FROM plan WHERE state NOT IN (?, ?) AND made_at < ?", (*open_states, self._clock() - KEPT_S)
             )
             over = "SELECT plan_id FROM plan WHERE state NOT IN (?, ?) ORDER BY made_at DESC LIMIT -1 OFFSET ?"
             connection.execute(f"DELETE FROM plan WHERE plan_id IN ({over}) AND {_IN_FORCE}", (*open_states, OVER_MAX))  # noqa: S608
@@ -77,8 +120,7 @@ class PlanStore:
             full = self._full(connection, plan.principal, open_states)
             own = plan.principal if full is Level.PRINCIPAL else None
             if full is not None and not self._make_room(connection, own, open_states):
-                whose = "of all callers" if own is None else "of yours"
-                raise PlanStoreError(f"too many plans {whose} wait already; deny some with `moonpool plans deny`")
+                raise too_many(own)
             if problem := self._take(len(body)):
                 raise PlanStoreError(f"{problem}; try again later")
             connection.execute(
@@ -106,9 +148,7 @@ class PlanStore:
             "FROM plan WHERE state IN (?, ?)",
             (principal, principal, *open_states),
         ).fetchone()
-        return stored_reached(count, int(own_count), PLANS_MAX) or stored_reached(
-            int(size), int(own_size), OPEN_BYTES_MAX
-        )
+        return full_of(count, int(own_count), int(size), int(own_size))
 
     def _make_room(
         self, connection: sqlite3.Connection, principal: str | None, open_states: tuple[PlanState, ...]
@@ -122,9 +162,7 @@ class PlanStore:
             "ORDER BY made_at, plan_id",
             (*open_states, principal),
         ).fetchall()
-        found = [self._stored(row).plan for row in rows]
-        idle = [plan.plan_id for plan in found if plan.problem or not plan.calls]
-        gone = idle[: (len(idle) + 1) // 2]
+        gone = idle_half([self._stored(row).plan for row in rows])
         connection.executemany("DELETE FROM plan WHERE plan_id = ?", ((one,) for one in gone))
         return bool(gone)
 
@@ -196,20 +234,10 @@ class PlanStore:
                 former = "UPDATE plan SET state = ?, approver = ?, by_person = ? WHERE plan_id = ?"
                 self._outbox.deliver(delivery, partial(_execute, former, (*row[:3], plan.plan_id)))
             return
-        is_now = "it is no longer there"
-        if row is not None:
-            is_now = f"it is {row[0]}" if row[3] else "its last change is not on record yet"
-        raise PlanError(f"plan {plan.plan_id} cannot be {what}: {is_now}; make another dry run (--dry-run)")
+        raise not_moved(plan, what, None if row is None else row[0], in_force=row is not None and row[3])
 
     def _stored(self, row: tuple[Any, ...]) -> StoredPlan:
-        try:
-            plan = Plan.from_json(json.loads(row[0]))
-            state = PlanState(row[2])
-        except (ValueError, KeyError, TypeError) as exc:
-            raise PlanStoreError(f"a plan in {self.path} is damaged; remove the file") from exc
-        if plan.digest != row[1]:  # SECURITY: what is used is what was answered
-            raise PlanStoreError(f"plan {plan.plan_id} in {self.path} is not what it was; remove the file")
-        return StoredPlan(plan=plan, state=state, approver=row[3], by_person=bool(row[4]))
+        return stored_plan(*row, where=f"{self.path}", remedy="remove the file")
 
     @contextmanager
     def _writing(self) -> Generator[sqlite3.Connection]:

@@ -23,7 +23,6 @@ from moonpool.features.receipts.model import (
     signature_of,
     signed_bytes,
 )
-from moonpool.store.process_marks import is_gone
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -81,11 +80,15 @@ def execution_states(journal: JournalReader, rows: Iterable[AuditRow]) -> dict[s
     """By run id, the state of every execution whose start is among `rows`. Raises JournalError."""
     starts = {row.run_id: row.to_json().get("process") for row in rows if row.kind == "execution_start"}
     ended = journal.ended(list(starts))
-    return {run_id: State.ENDED if run_id in ended else _unended(mark) for run_id, mark in starts.items()}
+    return {
+        run_id: State.ENDED if run_id in ended else _unended(journal, run_id, mark) for run_id, mark in starts.items()
+    }
 
 
-def _unended(mark: JsonValue) -> State:
-    match is_gone(mark) if isinstance(mark, str) else None:
+def _unended(journal: JournalReader, run_id: str, mark: JsonValue) -> State:
+    if journal.has(run_id, "execution_lost"):
+        return State.LOST
+    match journal.is_gone(mark) if isinstance(mark, str) else None:
         case True:
             return State.LOST
         case False:

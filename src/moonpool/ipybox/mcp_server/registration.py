@@ -30,7 +30,7 @@ from moonpool.upstreams.base import UpstreamError
 from moonpool.wrappers.names import name_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
@@ -78,7 +78,11 @@ class Registration:
     approvals: LiveApprovals
     principal: str
 
-    async def register(self, name: str, params: JsonObject, run_id: str, asking: Asking) -> Envelope:
+    def waiting(self, run_id: str) -> Sequence[ApprovalRequest]:
+        """See `Registers`."""
+        return self.approvals.waiting(run_id)
+
+    async def register(self, name: str, params: JsonObject, run_id: str, asking: Asking, /) -> Envelope:
         """Register it; `data` of the envelope is the names of its modules. `run_id` names the registration.
 
         Raises InputError, ConfigError, RegistrationRefusedError, JournalError; then nothing is changed.

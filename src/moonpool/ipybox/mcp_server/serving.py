@@ -10,13 +10,13 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from moonpool.bootstrap import open_default_tenant
+from moonpool.bootstrap.stores import open_default_queue
 from moonpool.configuration.servers import McpConfig
-from moonpool.features.approvals.files import open_queue
 from moonpool.ipybox.kernel_code import secrets_of
-from moonpool.ipybox.mcp_server.registration import registered_before
+from moonpool.ipybox.mcp_server.registration import Registration, registered_before
 from moonpool.ipybox.mcp_server.tools import IpyboxTools
 from moonpool.ipybox.sandbox_config import SandboxRules, read_rules, write_default
-from moonpool.pipeline.approval import AutoApprover, DenyApprover
+from moonpool.pipeline.approval import AutoApprover, DenyApprover, LiveApprovals
 from moonpool.server.mcp.approver import ElicitingApprover
 from moonpool.server.mcp.stdio import serve_tools
 from moonpool.settings import Settings
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
+    from moonpool.bootstrap import Tenant
     from moonpool.environments.progress import ProgressSink
     from moonpool.ipybox.mcp_server.workspace import Workspace
     from moonpool.network.rules import NetworkRules
@@ -86,7 +87,7 @@ async def serve_profile(  # noqa: PLR0913  what the command line gives
     if secrets := secrets_of(workspace.kernel_variables):
         config = replace(config or McpConfig(source="the profile"), other_secrets=secrets)
     async with AsyncExitStack() as stack:
-        queue = await stack.enter_async_context(open_queue(data, report, settings.approval_command, environ))
+        queue = await stack.enter_async_context(open_default_queue(settings, data, report, environ))
         eliciting, denying = ElicitingApprover(queue), DenyApprover(report, why="--approve deny was given")
         of_calls: dict[str, Approver] = {"ask": eliciting, "queue": queue, "auto": AutoApprover(), "deny": denying}
         of_servers: dict[str, Approver] = {**of_calls, "auto": eliciting}
@@ -104,5 +105,18 @@ async def serve_profile(  # noqa: PLR0913  what the command line gives
         )
         await app.prove()
         await app.added_servers.expect(before)
-        tools = IpyboxTools(app, eliciting.bindings, of_servers[approve], workspace)
-        await serve_tools(tools, wire)
+        registration = registration_in(workspace, app, of_servers[approve])
+        await serve_tools(IpyboxTools(app, eliciting.bindings, workspace, registration), wire)
+
+
+def registration_in(workspace: Workspace, app: Tenant, registrar: Approver) -> Registration:
+    """Registers servers of a workspace; `registrar` answers whether one may be."""
+    approvals = LiveApprovals(registrar, expiry_s=app.settings.approval_expiry_s, tenant_id=app.tenant_id)
+    return Registration(
+        root=workspace.packages,
+        variables=workspace.variables,
+        runtime=app.runtime,
+        servers=app.added_servers,
+        approvals=approvals,
+        principal=app.caller_grant.principal,
+    )

@@ -24,25 +24,23 @@ from moonpool.ipybox.mcp_server.definitions import (
 )
 from moonpool.ipybox.mcp_server.kernel import Kernel
 from moonpool.ipybox.mcp_server.outcomes import outcome_of
-from moonpool.ipybox.mcp_server.registration import Registration
-from moonpool.pipeline.approval import LiveApprovals
 from moonpool.pipeline.validation import SchemaChecks
 from moonpool.server.mcp.answers import Answer, problem_answer, text_answer
 from moonpool.server.mcp.connection_calls import CallingApp, ConnectionCalls, InputNeeded
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from moonpool.core.envelope import Envelope
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.engine.pending_calls import ParkedCall
     from moonpool.engine.runtime import Runtime
     from moonpool.features.approvals.model import ApprovalRequest
-    from moonpool.ipybox.mcp_server.registration import AddsServers
-    from moonpool.ipybox.mcp_server.workspace import Workspace
-    from moonpool.pipeline.approval import Approver
+    from moonpool.ipybox.mcp_server.kernel import KernelHome, Stay
+    from moonpool.ipybox.mcp_server.registration import Asking
     from moonpool.server.mcp.client_requests import Bindings
     from moonpool.server.mcp.connection_calls import Caller
+    from moonpool.server.mcp.tool_set import Offer
 
 _CHECKS: Final = SchemaChecks()
 
@@ -51,41 +49,45 @@ class ProfileApp(CallingApp, Protocol):
     """What this profile needs of the application (`moonpool.bootstrap.Tenant`)."""
 
     @property
-    def tenant_id(self) -> str: ...
-    @property
     def runtime(self) -> Runtime: ...
-    @property
-    def added_servers(self) -> AddsServers: ...
+
+
+class Registers(Protocol):
+    """What `register_mcp_server` does."""
+
+    async def register(self, name: str, params: JsonObject, run_id: str, asking: Asking, /) -> Envelope:
+        """`data` of the envelope is the names of the server's modules. Raises MoonpoolError."""
+        ...
+
+    def waiting(self, run_id: str, /) -> Sequence[ApprovalRequest]:
+        """What a registration asks about now."""
+        ...
 
 
 class IpyboxTools:
     """The tools of one connection, with one kernel."""
 
-    offer = OFFER
-    resources = None  # this profile answers in text only
+    resources = None  # this profile has none, and no prompt
 
     def __init__(
         self,
         app: ProfileApp,
         bindings: Bindings,
-        registrar: Approver,
-        workspace: Workspace,
+        home: KernelHome,
+        registration: Registers,
+        *,
+        offer: Offer = OFFER,
+        stay: Stay | None = None,
     ) -> None:
-        """`registrar` answers whether a server may be registered. Sessions of `app` have the workspace."""
-        self._bindings = bindings
+        """Sessions of `app` have the home."""
+        self.offer = offer
+        self._bindings, self._is_here = bindings, home.is_here
         self._grant = bindings.caller_grant(app.caller_grant)
-        settings = app.settings
-        self._asked = LiveApprovals(registrar, expiry_s=settings.approval_expiry_s, tenant_id=app.tenant_id)
+        self._timeout_s = min(TIMEOUT_S, app.settings.timeout_s_max)
         self._calls = ConnectionCalls(app, bindings, self._waiting)
-        self._kernel = Kernel(app.runtime, self._grant, workspace, ipython=settings.environment == "data")
-        self._registration = Registration(
-            root=workspace.packages,
-            variables=workspace.variables,
-            runtime=app.runtime,
-            servers=app.added_servers,
-            approvals=self._asked,
-            principal=app.caller_grant.principal,
-        )
+        ipython = app.settings.environment == "data"
+        self._kernel = Kernel(app.runtime, self._grant, home, ipython=ipython, stay=stay)
+        self._registration = registration
         self._registering = asyncio.Lock()
 
     @property
@@ -141,7 +143,8 @@ class IpyboxTools:
     async def _execute(self, given: JsonObject, caller: Caller) -> Answer | InputNeeded:
         timeout, chars = given.get("timeout"), given.get("max_output_chars")
         request = CodeRequest(
-            code=cast("Any", given["code"]), timeout_s=TIMEOUT_S if timeout is None else float(cast("float", timeout))
+            code=cast("Any", given["code"]),
+            timeout_s=self._timeout_s if timeout is None else float(cast("float", timeout)),
         )
         chars_max = OUTPUT_CHARS if chars is None else int(cast("int", chars))
         outcome = await self._calls.outcome(
@@ -150,7 +153,8 @@ class IpyboxTools:
         if isinstance(outcome, InputNeeded):
             return outcome
         cell = cast("JsonObject", outcome.data)
-        return Answer(text=str(cell["text"]), is_error=cell["failed"] is True)
+        pictures = () if self._is_here else outcome.pictures
+        return Answer(text=str(cell["text"]), is_error=cell["failed"] is True, pictures=pictures)
 
     async def _run(self, request: CodeRequest, chars_max: int, call: ParkedCall, caller: Caller) -> Envelope:
         code = replace(
@@ -191,7 +195,7 @@ class IpyboxTools:
         return text_answer("\n".join(map(str, cast("list[str]", outcome.data))))
 
     def _waiting(self, run_id: str) -> list[ApprovalRequest]:
-        return [*self._grant.waiting(run_id), *self._asked.waiting(run_id)]
+        return [*self._grant.waiting(run_id), *self._registration.waiting(run_id)]
 
 
 def _checked(name: str, arguments: Mapping[str, JsonValue]) -> JsonObject:

@@ -17,11 +17,14 @@ from typing import TYPE_CHECKING, Final
 from moonpool.bootstrap import host_folders
 from moonpool.core.errors import InputError
 from moonpool.ipybox.env_file import with_env_file
+from moonpool.ipybox.kernel_code import guest_call, pictures_of
+from moonpool.ipybox.pictures import save_pictures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from moonpool.sandboxes.host_folders import HostFolders
+    from moonpool.sdk.results import Result
     from moonpool.settings import Settings
 
 PACKAGES: Final = "mcptools"
@@ -30,7 +33,7 @@ _KERNEL_PREFIX: Final = "KERNEL_ENV_"
 
 @dataclass(frozen=True, kw_only=True)
 class Workspace:
-    """One folder, which is the current directory of this process."""
+    """One folder, which is the current directory of this process; a `KernelHome`."""
 
     root: Path
     variables: Mapping[str, str]
@@ -49,6 +52,19 @@ class Workspace:
             for name, value in self.variables.items()
             if name.startswith(_KERNEL_PREFIX) and name != _KERNEL_PREFIX
         }
+
+    @property
+    def calls(self) -> tuple[str, ...]:
+        """Pictures stay out of the project: the host writes them to `images`."""
+        return (guest_call("pictures", "keep_in('/tmp')"),)
+
+    @property
+    def is_here(self) -> bool:
+        return True
+
+    def keep_pictures(self, result: Result) -> list[tuple[str, str]]:
+        """Save them in `images`. Blocking. Raises OSError."""
+        return [(path.stem, str(path)) for path in save_pictures(self.root / "images", pictures_of(result))]
 
     def make_packages(self) -> None:
         """Make the folder of packages, which a kernel needs to be there when it starts. Raises InputError."""

@@ -25,6 +25,7 @@ class ServiceAddress:
     url: str  # without a slash at the end
     key: str = field(repr=False)
     approver: str | None = field(default=None, repr=False)  # a credential that answers approvals
+    socket: str = ""  # of a service of this user, which takes no key there
 
 
 def service_address(url: str, key: str, approver: str | None, *, allow_http: bool) -> ServiceAddress:
@@ -38,10 +39,11 @@ def service_address(url: str, key: str, approver: str | None, *, allow_http: boo
             raise InputError(f"{name} is no key: it has 8 or more visible characters of ASCII")
     if approver == key:
         raise InputError("approver must be another credential: nobody approves the calls of their own code")
-    return ServiceAddress(_checked(url, allow_http=allow_http), key, approver)
+    return ServiceAddress(checked_url(url, allow_http=allow_http), key, approver)
 
 
-def _checked(url: str, *, allow_http: bool) -> str:
+def checked_url(url: str, *, allow_http: bool) -> str:
+    """The address without a slash at its end. Raises InputError."""
     try:
         parts = urlsplit(url)
         host, _ = parts.hostname, parts.port

@@ -24,7 +24,7 @@ from moonpool.sdk.runtime_thread import CLOSED
 from moonpool.server.http.sessions.messages import ErrorAnswer, ErrorBody
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterable, Generator
+    from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Mapping
 
     from moonpool.core.errors import MoonpoolError
     from moonpool.sdk.remote.address import ServiceAddress
@@ -53,21 +53,16 @@ PATIENT: Final = httpx2.Timeout(ORDER_S, connect=CONNECT_S, write=READ_S, pool=O
 class Connection:
     """One application's connections to one service, for one session. Close it."""
 
-    def __init__(self, address: ServiceAddress) -> None:
-        self._address = address
+    def __init__(self, address: ServiceAddress, check: Callable[[Mapping[str, str]], None] = lambda _: None) -> None:
+        """`check` sees the headers of every answer, and may raise."""
+        self._address, self._check = address, check
         self._under_way = 0
         self._is_idle = asyncio.Event()
         self._is_idle.set()
         self._is_closed = False
-        transport = httpx2.AsyncHTTPTransport(
-            verify=_tls(address.url),
-            trust_env=False,
-            limits=httpx2.Limits(max_connections=100, max_keepalive_connections=10, keepalive_expiry=30.0),
-            socket_options=_KEEPALIVE,
-        )
         self._client = httpx2.AsyncClient(
             base_url=f"{address.url}/v1/",
-            transport=transport,
+            transport=transport_to(address, connections_max=100),
             timeout=_ROUTINE,
             headers={"user-agent": f"moonpool/{VERSION}", "accept-encoding": "identity"},
             follow_redirects=False,
@@ -135,13 +130,14 @@ class Connection:
         if as_approver and self._address.approver is not None:
             key = self._address.approver
         kind = "application/octet-stream" if is_file else "application/json"
-        headers = {"authorization": f"Bearer {key}"}
+        headers = {"authorization": f"Bearer {key}"} if key else {}
         if "content" in request:
             headers["content-type"] = kind
         if self._is_closed:
             raise InputError(CLOSED)
         with translated(), self._counted():
             async with self._client.stream(method, path, headers=headers, **request) as response:
+                self._check(response.headers)
                 if response.status_code // 100 != 2:
                     raise _told(response.status_code, await _whole(response))
                 yield response
@@ -156,6 +152,17 @@ class Connection:
             self._under_way -= 1
             if not self._under_way:
                 self._is_idle.set()
+
+
+def transport_to(address: ServiceAddress, *, connections_max: int) -> httpx2.AsyncHTTPTransport:
+    """To a service, and nowhere else: variables of proxies do not count."""
+    return httpx2.AsyncHTTPTransport(
+        verify=_tls(address.url),
+        trust_env=False,
+        limits=httpx2.Limits(max_connections=connections_max, max_keepalive_connections=10, keepalive_expiry=30.0),
+        socket_options=None if address.socket else _KEEPALIVE,
+        uds=address.socket or None,
+    )
 
 
 @contextmanager

@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from moonpool.catalog.errors import CatalogQueryError, NotInCatalogError
 from moonpool.core.errors import ConfigError, Fault, InputError, MoonpoolError
-from moonpool.engine.branches import CheckpointError
-from moonpool.engine.files.errors import FileTransferError
-from moonpool.engine.packages.model import PackageError
-from moonpool.features.approvals.model import ApprovalAnswerError
-from moonpool.network.rules import NetworkRuleError
-from moonpool.server.http.sessions.errors import SelfApprovalError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -51,31 +45,33 @@ def _with_subclasses(kind: type[_E]) -> Iterator[type[_E]]:
         yield from _with_subclasses(special)
 
 
-_KINDS: Final[Mapping[str, type[MoonpoolError]]] = {
-    kind.code: kind
-    for root in (FileTransferError, PackageError)
-    for kind in _with_subclasses(root)
-} | {
-    kind.code: kind
-    for kind in (
-        ApprovalAnswerError,
-        CatalogQueryError,
-        CheckpointError,
-        ConfigError,
-        InputError,
-        NetworkRuleError,
-        NotInCatalogError,
-        SelfApprovalError,
-    )
-}  # fmt: skip
+@lru_cache
+def _kinds() -> Mapping[str, type[MoonpoolError]]:
+    """By code. Most connections meet no error, and need none of these modules."""
+    from moonpool.catalog.errors import CatalogQueryError, NotInCatalogError  # noqa: PLC0415
+    from moonpool.engine.branches import CheckpointError  # noqa: PLC0415
+    from moonpool.engine.files.errors import FileTransferError  # noqa: PLC0415
+    from moonpool.engine.packages.model import PackageError  # noqa: PLC0415
+    from moonpool.features.approvals.model import ApprovalAnswerError  # noqa: PLC0415
+    from moonpool.network.rules import NetworkRuleError  # noqa: PLC0415
+    from moonpool.server.http.sessions.errors import SelfApprovalError  # noqa: PLC0415
+
+    special = [kind for root in (FileTransferError, PackageError) for kind in _with_subclasses(root)]
+    single = (
+        ApprovalAnswerError, CatalogQueryError, CheckpointError, ConfigError, InputError, NetworkRuleError,
+        NotInCatalogError, SelfApprovalError,
+    )  # fmt: skip
+    return {kind.code: kind for kind in (*special, *single)}
 
 
 def error_of(body: ErrorBody) -> MoonpoolError:
     """The error that the service tells."""
     message = body.message[:_MESSAGE_CHARS_MAX]
-    kind = _KINDS.get(body.code, ServiceUnavailableError if body.retryable else ServiceError)
+    kind = _kinds().get(body.code, ServiceUnavailableError if body.retryable else ServiceError)
     error = kind.__new__(kind, message)  # their own parameters differ
     Exception.__init__(error, message)
+    from moonpool.engine.packages.model import PackageError  # noqa: PLC0415  see `_kinds`
+
     if isinstance(error, PackageError):
         error.for_guest = message
     if isinstance(error, ServiceError):

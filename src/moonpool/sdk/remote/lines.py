@@ -14,7 +14,7 @@ import msgspec
 from moonpool.core.errors import MoonpoolError
 from moonpool.sdk.remote.connection import READ_S, translated
 from moonpool.sdk.remote.errors import ServiceAnswerError, ServiceUnavailableError
-from moonpool.server.http.sessions.lines import LINE_BYTES_MAX, AliveLine, ErrorLine, Line, ResultLine
+from moonpool.server.http.sessions.lines import LINE_BYTES_MAX, AliveLine, ErrorLine, Line, PrintedLine, ResultLine
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -32,10 +32,15 @@ _decoder: Final = msgspec.json.Decoder(Line)
 class ExecutionLines:
     """Sends the code with the first read."""
 
-    def __init__(self, connection: Connection, session_path: str, asked: RunCode) -> None:
-        """`asked` has an id, so that the code runs once however often it is sent."""
+    def __init__(
+        self, connection: Connection, session_path: str, asked: RunCode, *, away_s: float | None = None
+    ) -> None:
+        """`asked` has an id, so that the code runs once however often it is sent. The service may be away for `away_s`
+        (`AWAY_S`); 0: code is sent once, and what breaks is not read on.
+        """
         assert asked.id is not None
         self._connection, self._asked = connection, asked
+        self._away_s = AWAY_S if away_s is None else away_s
         self.path = f"{session_path}/executions"
         self._seq = 0
         self._opened: AsyncExitStack | None = None
@@ -53,14 +58,14 @@ class ExecutionLines:
     async def several(self) -> list[Line]:
         """The next lines, none after the last. Raises MoonpoolError; ServiceError when the service stays away."""
         loop = asyncio.get_running_loop()
-        away_at, wait = loop.time() + AWAY_S, _WAIT_S
+        away_at, wait = loop.time() + self._away_s, _WAIT_S
         while not self.is_over:
             try:
                 lines = await self._read()
                 if lines:
                     return lines
                 if lines is not None:
-                    away_at, wait = loop.time() + AWAY_S, _WAIT_S
+                    away_at, wait = loop.time() + self._away_s, _WAIT_S
             except ServiceUnavailableError:
                 await self._drop()
                 if loop.time() + wait > away_at:
@@ -112,7 +117,7 @@ class ExecutionLines:
         if isinstance(line, AliveLine) or line.seq <= self._seq:
             return []
         self._seq = line.seq
-        self.is_over = isinstance(line, ResultLine | ErrorLine)
+        self.is_over = isinstance(line, ResultLine | PrintedLine | ErrorLine)
         return [line]
 
     async def _open(self) -> None:

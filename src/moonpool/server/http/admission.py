@@ -99,6 +99,11 @@ def keep_caller(scope: HttpScope, caller: HttpCaller) -> None:
     scope[_CALLER] = caller
 
 
+def known_caller(scope: HttpScope) -> HttpCaller | None:
+    """The caller of a request, if it was admitted."""
+    return scope.get(_CALLER)
+
+
 def caller_in(scope: HttpScope) -> HttpCaller:
     """The caller of a request that was admitted."""
     caller = scope[_CALLER]

@@ -1,6 +1,7 @@
 """The ASGI application of the service: what every request passes, the routes, and errors in one form.
 
-A request passes in this order: the names of this service, readiness, its caller, its endpoint. Probes pass nothing.
+A request passes in this order: the names of this service, readiness, its caller and its rate, its endpoint. Probes
+pass nothing.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ from starlette.responses import Response
 from starlette.routing import Match, Mount, Route, Router
 
 from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.features.caller_limits.model import LimitExceededError
 from moonpool.server.http.admission import caller_in, keep_caller
 from moonpool.server.http.callers import AuthenticationError, ScopeError
 from moonpool.server.http.health import healthz, readyz
 from moonpool.server.http.request_limits import ClientGoneError, RequestError
-from moonpool.server.http.responses import plain_error, rpc_error
+from moonpool.server.http.responses import limit_error, plain_error, rpc_error
+from moonpool.server.http.sessions.bodies import error_answer
+from moonpool.server.http.sessions.errors import UnknownPathError
 from moonpool.server.mcp.profiles import UnknownProfileError
 from moonpool.store.database.base import DatabaseError
 
@@ -26,12 +30,14 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+    from moonpool.features.caller_limits.service import CallerLimiter
     from moonpool.server.http.admission import Admission
     from moonpool.server.http.health import Readiness
     from moonpool.server.http.request_limits import Names
 
 RETRY_S: Final = "1"
 _RPC_PATHS: Final = ("/mcp", "/sse", "/message")
+_SESSIONS_PATH: Final = "/v1/"
 _log = logging.getLogger(__name__)
 
 
@@ -42,9 +48,13 @@ class Application:
         self._names, self._admission, self._readiness = names, admission, readiness
         self._router: Router | None = None
         self._public: Router | None = None
+        self._limiter: CallerLimiter | None = None
 
-    def open(self, routes: Sequence[BaseRoute], public: Sequence[BaseRoute] = ()) -> None:
-        """`routes` need a caller, `public` ones do not."""
+    def open(
+        self, routes: Sequence[BaseRoute], public: Sequence[BaseRoute] = (), *, limiter: CallerLimiter | None = None
+    ) -> None:
+        """`routes` need a caller, whose requests `limiter` counts; `public` ones do not."""
+        self._limiter = limiter
         self._router = Router(routes, redirect_slashes=False, default=_nothing_here)
         self._public = Router(public, redirect_slashes=False, default=_nothing_here)
 
@@ -68,7 +78,7 @@ class Application:
             await self._refusal(scope, error)(scope, receive, send)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if (probe := self._probe(scope)) is not None:
+        if (probe := await self._probe(scope)) is not None:
             await probe(scope, receive, send)
             return
         self._names.check(scope["headers"])
@@ -77,18 +87,23 @@ class Application:
         if any(route.matches(scope)[0] is not Match.NONE for route in self._public.routes):
             await self._public(scope, receive, send)
             return
-        keep_caller(scope, await self._admission.caller(scope))
+        caller = await self._admission.caller(scope)
+        if self._limiter is not None:
+            await self._limiter.take(caller)
+        keep_caller(scope, caller)
         await self._router(scope, receive, send)
 
-    def _probe(self, scope: Scope) -> Response | None:
+    async def _probe(self, scope: Scope) -> Response | None:
         if scope["path"] not in {"/healthz", "/readyz"}:
             return None
         if scope["method"] not in {"GET", "HEAD"}:
             return plain_error(405, "request_refused", "use GET", {"allow": "GET, HEAD"})
-        return healthz() if scope["path"] == "/healthz" else readyz(self._readiness)
+        return healthz() if scope["path"] == "/healthz" else await readyz(self._readiness)
 
     def _refusal(self, scope: Scope, error: Exception) -> Response:
         """SECURITY: errors of this host are not shown to whoever calls from elsewhere; the log has them."""
+        if scope["path"].startswith(_SESSIONS_PATH):
+            return self._refusal_about_sessions(scope, error)
         rpc = scope["path"].startswith(_RPC_PATHS)
         match error:
             case AuthenticationError():
@@ -101,6 +116,8 @@ class Application:
                 if rpc:
                     return rpc_error(error.status, str(error), code=error.rpc_code, headers=error.headers)
                 return plain_error(error.status, error.code, str(error), error.headers)
+            case LimitExceededError():
+                return limit_error(error, rpc=rpc)
             case UnknownProfileError():
                 return plain_error(404, error.code, str(error))
             case DatabaseError():  # it names hosts and files
@@ -115,6 +132,18 @@ class Application:
                 _log.error("a request to %s failed", scope["path"], exc_info=error)
                 text = "Internal error; the server's log says more"
                 return rpc_error(500, text) if rpc else plain_error(500, "internal_error", text)
+
+    def _refusal_about_sessions(self, scope: Scope, error: Exception) -> Response:
+        """The same in the form that `/v1/openapi.json` describes."""
+        match error:
+            case AuthenticationError():
+                return error_answer(error, 401, {"www-authenticate": self._admission.challenge(scope)})
+            case RequestError():
+                return error_answer(error, error.status, error.headers)
+            case DatabaseError():
+                return error_answer(error, 503)
+            case _:
+                return error_answer(error)
 
 
 def asgi_route(path: str, endpoint: ASGIApp) -> Route:
@@ -154,4 +183,7 @@ def admins_only(endpoint: ASGIApp, organisation: str) -> ASGIApp:
 
 
 async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
+    if scope["path"].startswith(_SESSIONS_PATH):  # of a character that Starlette has in no path
+        await error_answer(UnknownPathError())(scope, receive, send)
+        return
     await plain_error(404, "not_found", "there is nothing at this path; MCP is at /mcp")(scope, receive, send)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, get_args
 
 from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.features.caller_limits.model import NO_LIMITS, CallerLimits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,6 +52,9 @@ class HttpCaller:
     is_person: bool = False
     """A login of a user, or the host's terminal: it may answer questions that only a person may answer."""
     client_id: str | None = None  # of the OAuth client
+    limits: CallerLimits = NO_LIMITS  # its own
+    is_terminal: bool = False
+    """A command of the service's own user, through its socket (`store.service_socket`)."""
 
     def require(self, scope: Scope) -> None:
         """Raises ScopeError without it."""

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, get_args
 
+from moonpool.features.caller_limits.model import BoundName, OwnerName
 from moonpool.features.usage.model import KINDS, OTHER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from prometheus_client import Metric
 
@@ -36,6 +37,14 @@ class PoolGauges:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class LimitFigures:
+    """What limits of callers did in a service."""
+
+    open: int  # executions that requests began
+    refused: Mapping[tuple[BoundName, OwnerName], int]  # since the start
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Exposed:
     """All metrics at one moment."""
 
@@ -44,6 +53,7 @@ class Exposed:
     configuration: ToolTokens | None = None  # None: the tools are not known here
     open: Sequence[TokenFigures] | None = None  # model connections; None: this process serves none
     pool: PoolGauges | None = None
+    limits: LimitFigures | None = None  # None: nothing is served over HTTP
 
 
 def prometheus_text(exposed: Exposed) -> str:
@@ -71,6 +81,8 @@ class _Figures:
         yield from _token_gauges(tuple(_sides(exposed)))
         if exposed.pool is not None:
             yield from _pool_metrics(exposed.pool)
+        if exposed.limits is not None:
+            yield from _limit_metrics(exposed.limits)
         yield from _summaries(exposed.recorded)
 
 
@@ -134,6 +146,18 @@ def _pool_metrics(pool: PoolGauges) -> Iterator[Metric]:
     yield _gauge("moonpool_callers_waiting", "Callers that are waiting for a sandbox.", (_NO_LABELS, pool.waiting))
     refused = _metric("moonpool_callers_refused", "counter", "Callers that were told to retry later.")
     refused.add_sample("moonpool_callers_refused_total", {}, pool.refused)
+    yield refused
+
+
+def _limit_metrics(limits: LimitFigures) -> Iterator[Metric]:
+    yield _gauge(
+        "moonpool_executions_open", "Executions that requests began and that go on.", (_NO_LABELS, limits.open)
+    )
+    refused = _metric("moonpool_requests_refused", "counter", "Requests above a limit of their caller or organisation.")
+    for bound in get_args(BoundName):
+        for owner in get_args(OwnerName):
+            labels = {"bound": bound, "of": owner}
+            refused.add_sample("moonpool_requests_refused_total", labels, limits.refused.get((bound, owner), 0))
     yield refused
 
 

@@ -18,11 +18,13 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.responses import Response
 
+from moonpool.features.caller_limits.model import LimitExceededError
 from moonpool.server.http import sessionless, sse_endpoint
 from moonpool.server.http.admission import caller_in
 from moonpool.server.http.mcp_session import SESSION_HEADER
 from moonpool.server.http.request_limits import RequestError, read_body
-from moonpool.server.http.responses import JSON, STREAM, rpc_error, rpc_response
+from moonpool.server.http.request_log import keep_method
+from moonpool.server.http.responses import JSON, STREAM, limit_error, rpc_error, rpc_response
 from moonpool.server.http.revisions import (
     ASSUMED,
     VERSION_HEADER,
@@ -45,8 +47,11 @@ from moonpool.server.mcp.profiles import DEFAULT_PROFILE, UnknownProfileError
 from moonpool.server.mcp.protocol_gate import batch_problem
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from starlette.types import Message, Receive, Scope, Send
 
+    from moonpool.features.caller_limits.service import CallerLimiter
     from moonpool.server.http.callers import HttpCaller
     from moonpool.server.http.mcp_session import McpSession
     from moonpool.server.http.principal_servers import PrincipalServer, PrincipalServers
@@ -61,8 +66,10 @@ _UNKNOWN_SESSION: Final = "there is no such session here: it has ended, or was n
 class McpEndpoints:
     """The endpoints of MCP, as ASGI applications behind `admission`."""
 
-    def __init__(self, servers: PrincipalServers, profiles: Profiles, *, body_bytes_max: int) -> None:
-        self._servers, self._profiles, self._body_bytes_max = servers, profiles, body_bytes_max
+    def __init__(
+        self, servers: PrincipalServers, profiles: Profiles, limiter: CallerLimiter, *, body_bytes_max: int
+    ) -> None:
+        self._servers, self._profiles, self._limiter, self._body_bytes_max = servers, profiles, limiter, body_bytes_max
 
     async def mcp(self, scope: Scope, receive: Receive, send: Send) -> None:
         """`/mcp` and `/mcp/<profile>`."""
@@ -71,8 +78,10 @@ class McpEndpoints:
                 case "POST":
                     await self._post(server, scope, receive, send)
                 case "GET":
+                    caller_in(scope).require("execute")
                     await _get(server, Headers(scope=scope))(scope, receive, send)
                 case "DELETE":
+                    caller_in(scope).require("execute")
                     await _delete(server, Headers(scope=scope))(scope, receive, send)
                 case _:
                     response = rpc_error(405, "use POST, GET or DELETE", headers={"allow": "POST, GET, DELETE"})
@@ -101,7 +110,11 @@ class McpEndpoints:
             value = await self._read(scope, receive)
             require_rights(caller_in(scope), value)
             session_id = Request(scope).query_params.get("sessionId")
-            await (await sse_endpoint.take_message(server, session_id, value))(scope, receive, send)
+            ended = await self._begun(server, caller_in(scope), value)
+            if isinstance(ended, Response):
+                await ended(scope, receive, send)
+                return
+            await (await sse_endpoint.take_message(server, session_id, value, ended))(scope, receive, send)
 
     async def _server(self, scope: Scope) -> PrincipalServer:
         """The server of this caller with the profile that the path or the credential names."""
@@ -119,9 +132,11 @@ class McpEndpoints:
             raise RequestError(415, f"the body must be {JSON}, not {kind[:80] or 'unnamed'}", {"connection": "close"})
         body = await read_body(scope["headers"], receive, bytes_max=self._body_bytes_max)
         try:
-            return parse_line(body)
+            value: Any = parse_line(body)
         except ValueError as error:
             raise RequestError(400, f"Parse error: {error}", rpc_code=PARSE_ERROR) from None
+        keep_method(scope, "batch" if isinstance(value, list) else member(value, "method"))
+        return cast("Any", value)
 
     async def _post(self, server: PrincipalServer, scope: Scope, receive: Receive, send: Send) -> None:
         headers = Headers(scope=scope)
@@ -134,29 +149,76 @@ class McpEndpoints:
             await refusal(scope, receive, send)
             return
         require_rights(caller_in(scope), value)
-        if is_modern(version):
-            await _modern(server, scope, value, receive, send)
-            return
-        response = await _handshake_era(server, headers, accepted, value, receive)
-        await response(scope, receive, send)
+        modern = is_modern(version)
+        ended = await self._begun(server, caller_in(scope), value, modern=modern)
+        if isinstance(ended, Response):
+            await ended(scope, receive, send)
+        elif modern:
+            try:
+                await _modern(server, scope, value, receive, send)
+            finally:
+                ended()
+        else:
+            await (await _handshake_era(server, headers, accepted, value, receive, ended))(scope, receive, send)
+
+    async def _begun(
+        self, server: PrincipalServer, caller: HttpCaller, value: Any, *, modern: bool = False
+    ) -> Callable[[], None] | Response:
+        """What is to be called when all executions of these messages have ended, or why they may not begin.
+
+        A request of 2026-07-28 that brings back a state goes on with a call that was counted before.
+        """
+        messages = cast("list[Any]", value) if isinstance(value, list) else [value]
+        asked = [params(one) for one in messages if member(one, "method") == "tools/call"]
+        runs = [one for one in asked if server.runs(one.get("name"))]
+        try:
+            if len(messages) > 1:
+                await self._limiter.take(caller, len(messages) - 1)
+            if not runs:
+                return _nothing
+            resumes = modern and isinstance(runs[0].get("requestState"), str)
+            return await self._limiter.begin(caller, len(runs), charged=not resumes)
+        except LimitExceededError as error:
+            request_id = member(messages[0], "id") if len(messages) == 1 else None
+            return limit_error(error, rpc=True, request_id=request_id if isinstance(request_id, str | int) else None)
+
+
+def params(message: Any) -> dict[str, Any]:
+    """The parameters of a decoded message; empty for what has none."""
+    found = member(message, "params")
+    return cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+
+
+def _nothing() -> None:
+    """No execution has begun."""
 
 
 async def _handshake_era(
-    server: PrincipalServer, headers: Headers, accepted: Accepted, value: Any, receive: Receive
+    server: PrincipalServer,
+    headers: Headers,
+    accepted: Accepted,
+    value: Any,
+    receive: Receive,
+    ended: Callable[[], None],
 ) -> Response:
-    """A POST of a revision up to 2025-11-25."""
+    """A POST of a revision up to 2025-11-25. `ended` is called when nothing of it runs any more."""
     session_id = headers.get(SESSION_HEADER)
     if session_id is not None:
         session = server.sessions.get(session_id)
         refusal = _session_problem(session, headers)
         if refusal is not None or session is None:
+            ended()
             return refusal or _unknown_session()
         if (problem := _unanswerable(value, session.version)) is not None:
+            ended()
             return rpc_response(problem, 400)
-        return await session.post(value, accepted, receive)
+        return await session.post(value, accepted, receive, ended=ended)
     if member(value, "method") == "initialize" and "id" in value:
         return await _open_session(server, accepted, value, receive)
-    return await sessionless.answer(server.server, headers.get(VERSION_HEADER, ASSUMED), value)
+    try:
+        return await sessionless.answer(server.server, headers.get(VERSION_HEADER, ASSUMED), value)
+    finally:
+        ended()
 
 
 async def _open_session(server: PrincipalServer, accepted: Accepted, value: Any, receive: Receive) -> Response:

@@ -20,6 +20,8 @@ from moonpool.server.http.responses import EventResponse, json_response, rpc_err
 from moonpool.server.mcp.gated_server import GatedServer
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from mcp.server import Server
     from starlette.types import Receive
 
@@ -32,6 +34,10 @@ QUICK_S: Final = 1.0
 GET_STREAMS_MAX: Final = 4
 _PRIMED_FROM: Final = "2025-11-25"
 _log = logging.getLogger(__name__)
+
+
+def _nothing() -> None:
+    """Nobody waits for the end."""
 
 
 class McpSession:
@@ -64,15 +70,30 @@ class McpSession:
         """Set while no call waits for its answer."""
         return self._server.gate.idle
 
-    async def post(self, value: Any, accepted: Accepted, receive: Receive, *, quick_s: float = QUICK_S) -> Response:
-        """Take one decoded message or batch. It is answered as a stream of events after `quick_s` at the latest."""
+    async def post(
+        self,
+        value: Any,
+        accepted: Accepted,
+        receive: Receive,
+        *,
+        quick_s: float = QUICK_S,
+        ended: Callable[[], None] = _nothing,
+    ) -> Response:
+        """Take one decoded message or batch. It is answered as a stream of events after `quick_s` at the latest.
+
+        `ended` is called when nothing of it runs any more, which may be after its connection has broken.
+        """
         self._requests += 1
         self.touch()
-        exchange: _StreamedReply | _WholeReply = _WholeReply()
+        exchange: _StreamedReply | _WholeReply = _WholeReply(ended)
         if accepted.streams:
-            exchange = _StreamedReply(self._log.open(self.session_id), quick_s if accepted.json else 0.0)
+            exchange = _StreamedReply(self._log.open(self.session_id), quick_s if accepted.json else 0.0, ended)
         try:
-            await self._server.gate.take(value, exchange)
+            try:
+                await self._server.gate.take(value, exchange)
+            except BaseException:
+                ended()
+                raise
             if not await until_disconnect(exchange.settled, receive):
                 return Response(status_code=202)  # nobody reads it; a stream can be resumed
             if (whole := exchange.take_whole()) is not None:
@@ -142,15 +163,16 @@ class _WholeReply:
 
     takes_requests = False
 
-    def __init__(self) -> None:
+    def __init__(self, on_end: Callable[[], None]) -> None:
         self._line = b""
-        self._ended = asyncio.Event()
+        self._ended, self._on_end = asyncio.Event(), on_end
 
     async def send(self, line: bytes, /) -> None:
         self._line = line
 
     def end(self) -> None:
         self._ended.set()
+        self._on_end()
 
     async def settled(self) -> None:
         await self._ended.wait()
@@ -167,9 +189,9 @@ class _StreamedReply:
 
     takes_requests = True
 
-    def __init__(self, stream: EventStream, quick_s: float) -> None:
+    def __init__(self, stream: EventStream, quick_s: float, on_end: Callable[[], None]) -> None:
         """Without `quick_s` it is a stream in any case."""
-        self.stream, self._quick_s = stream, quick_s
+        self.stream, self._quick_s, self._on_end = stream, quick_s, on_end
         self._reader: int | None = stream.attach()
         self._lines: list[bytes] = []  # of two at most: more is a stream
 
@@ -180,6 +202,7 @@ class _StreamedReply:
 
     def end(self) -> None:
         self.stream.end()
+        self._on_end()
 
     async def settled(self) -> None:
         """Wait until it is known whether there is nothing but the answer."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -19,6 +20,7 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.server.http.event_streams import EventLog
 from moonpool.server.http.mcp_session import McpSession
+from moonpool.server.mcp.server import OwnServer
 
 if TYPE_CHECKING:
     from collections.abc import Generator
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from moonpool.server.http.callers import HttpCaller
     from moonpool.server.http.sse_connection import SseConnection
     from moonpool.server.mcp.profiles import Profile
-    from moonpool.server.mcp.server import OwnServer, ServedTools
+    from moonpool.server.mcp.server import ServedTools
 
 CALLERS_MAX: Final = 512
 SESSIONS_MAX: Final = 64
@@ -109,10 +111,20 @@ class PrincipalServer:
         return not (self._requests or self.sessions or self.sse_connections or self._tools.is_busy)
 
     @property
+    def is_resting(self) -> bool:
+        """Whether it has nothing but sessions in which nothing runs and to which nobody listens."""
+        busy = self._requests or self.sse_connections or self._tools.is_busy
+        return not busy and all(session.is_idle for session in self.sessions.values())
+
+    @property
     def open_calls(self) -> int:
         """Requests in progress, and calls whose connection has broken."""
         open_sessions = sum(not session.idle.is_set() for session in self.sessions.values())
         return self._requests + open_sessions + sum(not one.idle.is_set() for one in self.sse_connections.values())
+
+    def runs(self, name: object) -> bool:
+        """Whether a call of the tool `name` begins an execution: code, or one tool where tools are called directly."""
+        return isinstance(self._tools, OwnServer) or name == self._tools.offer.runs
 
     @contextmanager
     def using(self) -> Generator[PrincipalServer]:
@@ -213,13 +225,27 @@ class PrincipalServers:
         self._servers[key] = server
         return server
 
+    @property
+    def owners(self) -> set[tuple[str, str]]:
+        """Organisation and principal of those that have a server."""
+        return {(key.organisation, key.principal) for key in self._servers}
+
+    def end_caller(self, organisation: str, principal: str) -> None:
+        """End everything of this caller, in the background; it is unknown from now on."""
+        for key in tuple(self._servers):
+            if (key.organisation, key.principal) == (organisation, principal):
+                self._close_soon(key)
+
     def _make_room(self) -> None:
         if len(self._servers) + len(self._opening) < CALLERS_MAX:
             return
         idle = [key for key, server in self._servers.items() if server.is_idle]
+        idle = idle or [key for key, server in self._servers.items() if server.is_resting]
         if not idle:
             raise ServiceBusyError(f"{CALLERS_MAX} callers use this service now; try again later")
-        self._close_soon(min(idle, key=lambda key: self._servers[key].used_at))
+        # SECURITY: the organisation with the most callers makes room, so that none keeps the others out.
+        counts = Counter(key.organisation for key in self._servers)
+        self._close_soon(min(idle, key=lambda key: (-counts[key.organisation], self._servers[key].used_at)))
 
     def _close_soon(self, key: ServerKey) -> None:
         task = asyncio.create_task(self._servers.pop(key).close())
@@ -237,6 +263,11 @@ class PrincipalServers:
     @property
     def open_calls(self) -> int:
         return len(self._opening) + sum(server.open_calls for server in self._servers.values())
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no client uses any of them."""
+        return not self._opening and all(server.is_idle for server in self._servers.values())
 
     def end_listening(self) -> None:
         for server in self._servers.values():

@@ -16,10 +16,13 @@ if TYPE_CHECKING:
 
     from starlette.types import Receive, Scope, Send
 
+    from moonpool.features.caller_limits.model import LimitExceededError
     from moonpool.server.mcp.messages import Payload, RequestId
 
 JSON: Final = "application/json"
 STREAM: Final = "text/event-stream"
+LIMITED: Final = 429
+"""The code of an answer with that status. Codes of ours are none that JSON-RPC keeps for itself (A-018)."""
 _STREAM_HEADERS: Final = {"cache-control": "no-cache, no-transform", "x-accel-buffering": "no"}
 
 
@@ -27,10 +30,21 @@ def json_response(body: bytes, status: int = 200, headers: Mapping[str, str] | N
     return Response(body, status, {"cache-control": "no-store", **(headers or {})}, JSON)
 
 
-def plain_error(status: int, code: str, message: str, headers: Mapping[str, str] | None = None) -> Response:
+def plain_error(
+    status: int, code: str, message: str, headers: Mapping[str, str] | None = None, *, data: object = None
+) -> Response:
     """An error where no JSON-RPC is spoken."""
-    body = json.dumps({"error": code, "message": message}, ensure_ascii=False).encode()
-    return json_response(body, status, headers)
+    told = {"error": code, "message": message, **({} if data is None else {"data": data})}
+    return json_response(json.dumps(told, ensure_ascii=False).encode(), status, headers)
+
+
+def limit_error(error: LimitExceededError, *, rpc: bool, request_id: RequestId | None = None) -> Response:
+    """429: what is used up, and when there is more."""
+    headers = {"retry-after": str(error.retry_s)}
+    if rpc:
+        data = {"reason": error.code, **error.data}
+        return rpc_error(429, str(error), code=LIMITED, request_id=request_id, data=data, headers=headers)
+    return plain_error(429, error.code, str(error), headers, data=error.data)
 
 
 def rpc_error(

@@ -4,7 +4,8 @@ uvicorn's own server is not used: it handles signals, knows no limit for a head 
 does not read, and waits without saying for what. See docs/decisions/0053-what-a-library-does-is-the-librarys.md.
 
 SECURITY: a head is at most `HEAD_BYTES_MAX` and arrives within `HEAD_S`; a client that reads nothing for `STALLED_S` is
-dropped; above `CONNECTIONS_MAX` connections a new one gets 503. The socket is close-on-exec.
+dropped. Above `CONNECTIONS_MAX` connections the one that has waited longest without a request makes room, so that
+nobody keeps others out by connecting only; where all have one, a new one gets 503. The socket is close-on-exec.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ import logging
 import socket
 from contextlib import asynccontextmanager, suppress
 from email.utils import formatdate
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import h11
 from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
+from moonpool.server.http.bounded_h11 import BoundedConnection
 from moonpool.server.http.loopback import ListenError
 
 if TYPE_CHECKING:
@@ -77,15 +79,28 @@ class ServiceListener:
         self.socket.close()
 
 
+class Listener(Protocol):
+    """Where connections come in: at an address (`ServiceListener`), or at a socket (`store.service_socket`)."""
+
+    @property
+    def socket(self) -> socket.socket: ...
+    def close(self) -> None: ...
+
+
 class HttpServer:
     """The connections of one listener."""
 
-    def __init__(self, state: ServerState, server: asyncio.Server) -> None:
-        self._state, self._server = state, server
+    def __init__(self, state: ServerState, server: asyncio.Server, listener: Listener) -> None:
+        self._state, self._server, self._listener = state, server, listener
+
+    def end_listening(self) -> None:
+        """Accept nothing more."""
+        self._server.close()
+        self._listener.close()
 
     async def drain(self, seconds: float, *, busy: Callable[[], bool]) -> bool:
         """Accept nothing more and wait until every request is answered and nothing is `busy`; False: it took longer."""
-        self._server.close()
+        self.end_listening()
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while True:
@@ -109,8 +124,13 @@ class HttpServer:
 
 
 @asynccontextmanager
-async def http_served(listener: ServiceListener, application: ASGIApp) -> AsyncGenerator[HttpServer]:
-    """Serve `application` inside the block; at its end all connections and the socket are closed."""
+async def http_served(
+    listener: Listener, application: ASGIApp, admits: Callable[[socket.socket], bool] = lambda _: True
+) -> AsyncGenerator[HttpServer]:
+    """Serve `application` inside the block; at its end all connections and the socket are closed.
+
+    A connection that `admits` does not want is closed before anything is read of it.
+    """
 
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:
         async def dated(message: Message) -> None:
@@ -137,9 +157,12 @@ async def http_served(listener: ServiceListener, application: ASGIApp) -> AsyncG
     )
     config.load()
     state = ServerState()
+    waiting: dict[_Connection, None] = {}
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(lambda: _Connection(config, state), sock=listener.socket, backlog=_BACKLOG)
-    served = HttpServer(state, server)
+    server = await loop.create_server(
+        lambda: _Connection(config, state, waiting, admits), sock=listener.socket, backlog=_BACKLOG
+    )
+    served = HttpServer(state, server, listener)
     try:
         yield served
     finally:
@@ -150,9 +173,18 @@ async def http_served(listener: ServiceListener, application: ASGIApp) -> AsyncG
 class _Connection(H11Protocol):
     """One uvicorn connection, with limits on the number of connections and on the time of a head and of a stall."""
 
-    def __init__(self, config: Config, state: ServerState) -> None:
+    def __init__(
+        self,
+        config: Config,
+        state: ServerState,
+        waiting: dict[_Connection, None],
+        admits: Callable[[socket.socket], bool],
+    ) -> None:
+        """`waiting`: all connections without a request in progress, who waits longest first."""
         super().__init__(config, state, {})
+        self.conn = BoundedConnection(HEAD_BYTES_MAX)
         self.logger, self.access_log = _requests_log, False
+        self._waiting, self._admits = waiting, admits
         self._head_end: asyncio.TimerHandle | None = None
         self._stall_end: asyncio.TimerHandle | None = None
 
@@ -163,11 +195,22 @@ class _Connection(H11Protocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        if len(self.connections) > CONNECTIONS_MAX:
+        if not self._admits(transport.get_extra_info("socket")):
+            transport.abort()
+        elif len(self.connections) > CONNECTIONS_MAX and not self._make_room():
             transport.write(_FULL)
             transport.close()
         else:
+            self._waiting[self] = None
             self._head_end = self.loop.call_later(HEAD_S, transport.abort)
+
+    def _make_room(self) -> bool:
+        longest = next(iter(self._waiting), None)
+        if longest is None:
+            return False
+        del self._waiting[longest]
+        longest.transport.abort()
+        return True
 
     def data_received(self, data: bytes) -> None:
         """A head a little at a time: h11 bounds only one that is not whole yet, and a read may bring 256 KiB of it."""
@@ -177,15 +220,30 @@ class _Connection(H11Protocol):
             super().data_received(data[start:end])
             start = end
         self._watch_head()
+        if self.is_answering:
+            self._waiting.pop(self, None)
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         self._watch_head()
+        if not self.is_answering and not self.transport.is_closing():
+            self._waiting[self] = None
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002  the connection knows better
+        """Say what is wrong, if no answer has begun; else break the connection off. Nothing answers the request now."""
+        if (cycle := cast("Any", self.cycle)) is not None:
+            cycle.disconnected = True
+            cycle.message_event.set()
+        if self.conn.our_state in {h11.IDLE, h11.SEND_RESPONSE}:
+            super().send_400_response(self.conn.problem)
+        else:
+            self.transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
         for timer in (self._head_end, self._stall_end):
             if timer is not None:
                 timer.cancel()
+        self._waiting.pop(self, None)
         super().connection_lost(exc)
 
     def pause_writing(self) -> None:

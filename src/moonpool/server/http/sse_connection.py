@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 from moonpool.server.mcp.gated_server import GatedServer
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from mcp.server import Server
 
@@ -19,8 +19,6 @@ _UNSENT_MAX: Final = 64
 
 class SseConnection:
     """One stream. When it breaks, calls in progress go on to their end, which nobody hears."""
-
-    takes_requests = True
 
     def __init__(self, server: Server[Any]) -> None:
         self.session_id = str(uuid.uuid4())
@@ -32,17 +30,18 @@ class SseConnection:
     def idle(self) -> asyncio.Event:
         return self._server.gate.idle
 
-    async def take(self, value: object) -> None:
-        """Take one decoded message or batch."""
-        await self._server.gate.take(value, self)
+    async def take(self, value: object, ended: Callable[[], None]) -> None:
+        """Take one decoded message or batch. `ended` is called when nothing of it runs any more."""
+        try:
+            await self._server.gate.take(value, _Reply(self.send, ended))
+        except BaseException:
+            ended()
+            raise
 
     async def send(self, line: bytes, /) -> None:
         """A message of the server; waits while the client is slow."""
         if not self.left:
             await self._unsent.put(line)
-
-    def end(self) -> None:
-        """A reply has ended; the stream stays."""
 
     async def frames(self, path: str) -> AsyncGenerator[bytes]:
         """What the client is sent."""
@@ -82,3 +81,19 @@ class SseConnection:
         """End its calls."""
         self.leave()
         await self._server.close()
+
+
+class _Reply:
+    """The reply to one message, on the stream of all."""
+
+    takes_requests = True
+
+    def __init__(self, send: Callable[[bytes], Awaitable[None]], on_end: Callable[[], None]) -> None:
+        self._send, self._on_end = send, on_end
+
+    async def send(self, line: bytes, /) -> None:
+        await self._send(line)
+
+    def end(self) -> None:
+        """The stream stays."""
+        self._on_end()

@@ -18,6 +18,8 @@ from moonpool.server.http.responses import EventResponse, rpc_error
 from moonpool.server.http.sse_connection import SseConnection
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from moonpool.server.http.principal_servers import PrincipalServer
 
 MESSAGE_PATH: Final = "/message"
@@ -35,12 +37,16 @@ def open_stream(servers: PrincipalServer, path: str) -> Response:
     return EventResponse(connection.frames(path), lambda: servers.end_sse(connection))
 
 
-async def take_message(servers: PrincipalServer, session_id: str | None, value: object) -> Response:
-    """Answer `POST /message`."""
+async def take_message(
+    servers: PrincipalServer, session_id: str | None, value: object, ended: Callable[[], None]
+) -> Response:
+    """Answer `POST /message`. `ended` is called when nothing of it runs any more."""
     if not session_id:
+        ended()
         return rpc_error(400, "sessionId is missing; post to the address that the stream's first event names")
     connection = servers.sse_connections.get(session_id)
     if connection is None or connection.left:
+        ended()
         return rpc_error(404, "there is no such session here: its stream has ended, or was never open")
-    await connection.take(value)
+    await connection.take(value, ended)
     return Response(status_code=202)

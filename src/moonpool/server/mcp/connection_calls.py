@@ -123,7 +123,7 @@ class ConnectionCalls:
         """
         call = self._calls.find(request.execution_id)
         if call is None:
-            return await self._calls.recall(request.execution_id)
+            return await self._recalled(request)
         if caller.state is not None and self._calls.resume(caller.state, call.key, caller.answers) is not call:
             raise RequestStateError
         if request.cancel:
@@ -131,6 +131,22 @@ class ConnectionCalls:
         if request.offset is not None:
             call.output.read(request.offset, 0)  # a wrong one is said at once
         return await self._reached(call, tool, self._patience_s(request.patience_s), caller, request.offset)
+
+    async def _recalled(self, request: WaitRequest) -> JsonObject | Running:
+        """What is kept of an execution that is not in memory, or goes on at another replica, which has its output."""
+        cancelled: ExecutionCancelledError | None = None
+        try:
+            found = await self._calls.recall(
+                request.execution_id, within_s=self._patience_s(request.patience_s), cancel=request.cancel
+            )
+        except ExecutionCancelledError as error:
+            found, cancelled = None, error
+        if found is not None:
+            return found
+        at = request.offset or 0
+        return Running(
+            execution_id=request.execution_id, output="", missing=0, next_offset=at, total=at, cancelled=cancelled
+        )
 
     def session_of(self, execution_id: str) -> str | None:
         """The name of the session that it runs in, if any."""

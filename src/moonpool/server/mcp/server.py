@@ -38,7 +38,8 @@ from moonpool.server.mcp.progress import OutputProgress
 from moonpool.server.mcp.resources import TEMPLATE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractAsyncContextManager
 
     from mcp.server.context import CallNext, HandlerResult, ServerMiddleware, ServerRequestContext
 
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from moonpool.server.mcp.tool_set import Offer
 
     Context = ServerRequestContext[Any, Any]
+    Lifespan = Callable[[Server[Any]], AbstractAsyncContextManager[dict[str, Any]]]
 
 NAME: Final = "moonpool"
 _ABOUT: Final = "Runs code that calls tools of MCP servers, in a sandbox"
@@ -109,14 +111,14 @@ class OwnServer(ServedProfile, Protocol):
     def make_server(self) -> Server[Any]: ...
 
 
-def build_server(tools: ServedTools | OwnServer) -> Server[Any]:
-    """The server of one connection."""
+def build_server(tools: ServedTools | OwnServer, *, lifespan: Lifespan | None = None) -> Server[Any]:
+    """The server of one connection. `lifespan` is entered when it begins, and left when it ends."""
     if isinstance(tools, OwnServer):
         return tools.make_server()
     handlers = _Handlers(tools)
-    more: dict[str, Any] = {}
+    more: dict[str, Any] = {} if lifespan is None else {"lifespan": lifespan}
     if tools.resources is not None:
-        more = {
+        more |= {
             "on_list_prompts": handlers.list_prompts,
             "on_get_prompt": handlers.get_prompt,
             "on_list_resources": handlers.list_resources,
@@ -271,6 +273,8 @@ def instructions_added(profile: Instructed) -> ServerMiddleware[Any]:
             told = cast("JsonObject", result["serverInfo"])
             later = {name for name, since in _SERVER_INFO_SINCE.items() if result["protocolVersion"] < since}
             result["serverInfo"] = {name: value for name, value in told.items() if name not in later}
+            if result["protocolVersion"] < _ANNOTATED_FROM:
+                cast("JsonObject", result["capabilities"]).pop("completions", None)  # A-048: answered all the same
         if ctx.method in ("initialize", "server/discover") and isinstance(result, dict):
             try:
                 async with asyncio.timeout(LISTING_WAIT_S):

@@ -95,7 +95,7 @@ async def serve_tools(tools: ServedTools | OwnServer, wire: StdioWire) -> None:
     )
     tools.prepare()
     try:
-        async with _stopping_on_signals(stop), anyio.create_task_group() as tasks:
+        async with stopping_on_signals(stop), anyio.create_task_group() as tasks:
             tasks.start_soon(_close_on, stop, deaf, reader)
             tasks.start_soon(_take_lines, gate, reader, _Ends(stop, deaf), to_server, tools)
             await server.run(from_gate, Answers(gate), server.create_initialization_options())
@@ -161,7 +161,8 @@ async def _first_of(*events: asyncio.Event) -> None:
 
 
 @asynccontextmanager
-async def _stopping_on_signals(stop: asyncio.Event) -> AsyncGenerator[None]:
+async def stopping_on_signals(stop: asyncio.Event) -> AsyncGenerator[None]:
+    """Signals that end a command set `stop` inside the block."""
     loop = asyncio.get_running_loop()
     taken: list[signal.Signals] = []
     for number in _SIGNALS:

@@ -20,12 +20,12 @@ from moonpool.store.database.base import DatabaseSchemaError
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-HEAD: Final = "0002"
+HEAD: Final = "0005"
 """The newest revision in `migrations/versions`; revisions are numbered in order."""
 MIGRATIONS: Final = Path(__file__).with_name("migrations")
 _LOCK: Final = 0x6D6F6F6E706F6F6C  # "moonpool"; any number that others do not use
 _VERSION_TABLE: Final = "alembic_version"
-_JOURNAL: Final = "audit_"
+_JOURNAL: Final = ("audit_", "replica", "kept_execution")
 """Tables of the audit journal begin so. It sees to them itself, and may have been there first."""
 
 

@@ -1,13 +1,28 @@
 """The service's tables, as the newest migration leaves them; a test compares.
 
 Times are seconds since 1970, as everywhere in Moonpool. Text is bounded by the features that write it.
+
+SECURITY: what belongs to an organisation has its id in its primary key, and every query names it. What tenants keep
+refers to no row of `organisation`, because the command line's tenant has none.
 """
 
 from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import Column, Double, ForeignKey, Index, LargeBinary, MetaData, String, Table
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    String,
+    Table,
+)
 
 METADATA: Final = MetaData()
 
@@ -18,6 +33,9 @@ ORGANISATION: Final = Table(
     Column("name", String(200), nullable=False),
     Column("created_at", Double, nullable=False),
     Column("disabled_at", Double),
+    Column("rate_limit", String(32)),
+    Column("concurrency_max", Integer),
+    Column("quota", String(32)),
 )
 
 API_KEY: Final = Table(
@@ -34,6 +52,9 @@ API_KEY: Final = Table(
     Column("expires_at", Double),
     Column("revoked_at", Double),
     Column("last_used_at", Double),
+    Column("rate_limit", String(32)),
+    Column("concurrency_max", Integer),
+    Column("quota", String(32)),
     Index("api_key_by_organisation", "organisation_id"),
 )
 
@@ -48,4 +69,116 @@ CONSENT: Final = Table(
     Column("given_by", String(255), nullable=False),
     Column("given_at", Double, nullable=False),
     Column("withdrawn_at", Double),
+)
+
+APPROVAL_REQUEST: Final = Table(
+    "approval_request",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("request_id", String(64), primary_key=True),
+    Column("run_id", String(200), nullable=False),
+    Column("session_id", String(200), nullable=False),
+    Column("principal", String(200), nullable=False),
+    Column("server_id", String(8000), nullable=False),
+    Column("tool_name", String(8000), nullable=False),
+    Column("tool_digest", String(200), nullable=False),
+    Column("arguments", String(8000), nullable=False),
+    Column("arguments_digest", String(200), nullable=False),
+    Column("reason", String(8000), nullable=False),
+    Column("rule_id", String(8000), nullable=False),
+    Column("human_only", Boolean, nullable=False),
+    Column("cut", Boolean, nullable=False),
+    Column("whole", String(600_000), nullable=False),
+    Column("server_digest", String(200), nullable=False),
+    Column("server_address", String(8000), nullable=False),
+    Column("config_file", String(8000), nullable=False),
+    Column("code_line", BigInteger, nullable=False),
+    Column("asked_at", Double, nullable=False),
+    Column("expires_at", Double, nullable=False),
+    Column("owner", String(200), nullable=False),
+    Column("state", String(20), nullable=False),
+    Column("approver", String(8000), nullable=False),
+    Column("note", String(1000), nullable=False),
+    Column("answered_at", Double),
+    Column("taken_at", Double),
+    Column("seen_at", Double, nullable=False),  # by who asked, on the server's clock
+    Index("approval_request_by_state", "organisation_id", "state"),
+)
+
+APPROVAL_GRANT: Final = Table(
+    "approval_grant",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("answer_id", String(64), primary_key=True),
+    Column("principal", String(200), nullable=False),
+    Column("server_id", String(8000), nullable=False),
+    Column("tool_name", String(8000), nullable=False),
+    Column("tool_digest", String(200), nullable=False),
+    Column("server_digest", String(200), nullable=False),
+    Column("server_address", String(8000), nullable=False),
+    Column("conditions", String(200_000), nullable=False),
+    Column("arguments_digest", String(200), nullable=False),
+    Column("human_only", Boolean, nullable=False),
+    Column("given_by", String(8000), nullable=False),
+    Column("given_at", Double, nullable=False),
+    Column("expires_at", Double, nullable=False),
+    Column("request_id", String(64), nullable=False),
+    Index("approval_grant_by_principal", "organisation_id", "principal"),
+)
+
+OUTBOX: Final = Table(
+    "outbox",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("change_id", String(64), primary_key=True),
+    Column("kind", String(20), nullable=False),
+    Column("body", LargeBinary(65_536), nullable=False),
+    Column("put_at", Double, nullable=False),  # on the server's clock
+)
+
+PLAN: Final = Table(
+    "plan",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("plan_id", String(64), primary_key=True),
+    Column("body", LargeBinary, nullable=False),
+    Column("digest", String(200), nullable=False),
+    Column("made_at", Double, nullable=False),
+    Column("expires_at", Double, nullable=False),
+    Column("state", String(20), nullable=False),
+    Column("approver", String(8000), nullable=False),
+    Column("by_person", Boolean, nullable=False),
+    Column("principal", String(200), nullable=False),
+    Index("plan_by_state", "organisation_id", "state"),
+)
+
+QUOTA_USE: Final = Table(
+    "quota_use",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("principal", String(200), primary_key=True),  # empty: all of the organisation's
+    Column("period_start", Double, nullable=False),
+    Column("used", BigInteger, nullable=False),
+)
+
+BUDGET_USE: Final = Table(
+    "budget_use",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("principal", String(200), primary_key=True),
+    Column("calls", BigInteger, nullable=False),
+    Column("argument_bytes", BigInteger, nullable=False),
+    Column("result_bytes", BigInteger, nullable=False),
+    Column("cost", Double, nullable=False),
+    Column("wall_s", Double, nullable=False),
+)
+
+BUDGET_COUNT: Final = Table(
+    "budget_count",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("principal", String(200), primary_key=True),
+    Column("kind", String(8), primary_key=True),  # tool, second
+    Column("name", String(64), primary_key=True),
+    Column("calls", BigInteger, nullable=False),
 )

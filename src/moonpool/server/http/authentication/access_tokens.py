@@ -10,7 +10,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import math
 import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
@@ -35,6 +34,7 @@ _OF_ID_TOKENS: Final = ("nonce", "at_hash", "c_hash", "s_hash")
 _CLIENT_CLAIMS: Final = ("client_id", "azp", "cid", "appid")
 _CLIENT_CHARS_MAX: Final = 255
 _AUDIENCES_MAX: Final = 32
+_TIME_MAX: Final = 1e15
 
 
 class TokenRefusedError(Exception):
@@ -150,7 +150,7 @@ def _time(claims: JsonObject, name: str) -> float | None:
     value = claims.get(name)
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) <= _TIME_MAX:
         raise TokenRefusedError(f"its {name} is no time")
     return value
 

@@ -25,5 +25,9 @@ class KeyAuthenticator:
         if key is None:
             raise AuthenticationError("Invalid or revoked API key.")
         return HttpCaller(
-            organisation=key.organisation_id, principal=f"key:{key.key_id}", scopes=key.scopes, profile=key.profile
+            organisation=key.organisation_id,
+            principal=f"key:{key.key_id}",
+            scopes=key.scopes,
+            profile=key.profile,
+            limits=key.limits,
         )

@@ -8,7 +8,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import Match, Route
 
 from moonpool.core.errors import InputError
 from moonpool.server.http.sessions.bodies import error_answer, json_answer
@@ -42,9 +42,12 @@ def sessions_application(registry: SessionRegistry, caller_of: CallerOf) -> Star
     routes = [
         Route(one.path, _endpoint(one, caller_of), methods=[one.method], name=one.name) for one in _offered(registry)
     ]
-    return Starlette(
+    application = Starlette(
         routes=[*routes, openapi_route(registry, "/openapi.json")], exception_handlers={HTTPException: _refused}
     )
+    # SECURITY: behind TLS it would send clients to http://, and with them their credentials.
+    application.router.redirect_slashes = False
+    return application
 
 
 def openapi_route(registry: SessionRegistry, path: str = "/v1/openapi.json") -> Route:
@@ -64,8 +67,10 @@ def _offered(registry: SessionRegistry) -> tuple[Operation, ...]:
 
 def _endpoint(operation: Operation, caller_of: CallerOf) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
+        whole = False
         try:
             caller = caller_of(request)
+            whole = caller.is_terminal
             if caller.profile not in _PROFILES:
                 raise ProfileForbidsError(caller.profile or "")
             if operation.scope is not None:
@@ -76,13 +81,14 @@ def _endpoint(operation: Operation, caller_of: CallerOf) -> Callable[[Request], 
         except ClientDisconnect:
             return Response(status_code=400)  # nobody reads it
         except Exception as error:  # noqa: BLE001  the boundary of requests: whatever it is, it has one form
-            return error_answer(error)
+            return error_answer(error, whole=whole)
 
     return endpoint
 
 
 async def _refused(request: Request, refused: Exception) -> Response:
-    """A path or method that is not there."""
-    del request
+    """A path or method that is not there. Starlette names the methods of one route; a path has several here."""
     assert isinstance(refused, HTTPException)
-    return error_answer(UnknownPathError(), refused.status_code, refused.headers)
+    routes: list[Route] = [one for one in request.app.routes if one.matches(request.scope)[0] is not Match.NONE]
+    allowed = sorted({method for one in routes for method in one.methods or ()})
+    return error_answer(UnknownPathError(), refused.status_code, {"allow": ", ".join(allowed)} if allowed else None)

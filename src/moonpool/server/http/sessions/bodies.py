@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from moonpool.core.conversion import problem_of
 from moonpool.core.errors import InputError
+from moonpool.features.caller_limits.model import LimitExceededError
 from moonpool.sandboxes.shielding import finish
 from moonpool.server.http.sessions.errors import RETRY_AFTER_S, BodyTooLargeError, error_body, status_of
 from moonpool.server.http.sessions.messages import BODY_BYTES_MAX, ErrorAnswer
@@ -107,9 +108,12 @@ def json_answer(answer: object, status: int = 200, headers: Mapping[str, str] | 
     )
 
 
-def error_answer(error: Exception, status: int | None = None, headers: Mapping[str, str] | None = None) -> Response:
+def error_answer(
+    error: Exception, status: int | None = None, headers: Mapping[str, str] | None = None, *, whole: bool = False
+) -> Response:
     """The one form of every error; `status` where it is not the error's own."""
-    body = error_body(error)
+    body = error_body(error, whole=whole)
     status = status or status_of(body)
-    retry = {"retry-after": str(RETRY_AFTER_S)} if status in {429, 503} else {}
-    return json_answer(ErrorAnswer(error=body), status, {**(headers or {}), **retry})
+    retry_s = error.retry_s if isinstance(error, LimitExceededError) else RETRY_AFTER_S
+    retry = {"retry-after": str(retry_s)} if status in {429, 503} else {}
+    return json_answer(ErrorAnswer(error=body), status, {**retry, **(headers or {})})

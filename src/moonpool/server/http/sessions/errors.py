@@ -12,6 +12,7 @@ from typing import Final
 from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.engine.packages.model import PackageError
 from moonpool.features.approvals.model import ApprovalAnswerError
+from moonpool.features.caller_limits.model import LimitExceededError
 from moonpool.server.http.sessions.messages import ErrorBody
 
 _log = logging.getLogger(__name__)
@@ -24,7 +25,10 @@ class UnknownSessionError(MoonpoolError):
     fault = Fault.CALLER
 
     def __init__(self, what: str = "session") -> None:
-        super().__init__(f"there is no such {what} here: it has ended, has expired, or was never there; open another")
+        super().__init__(
+            f"there is no such {what} here: it has ended, has expired, was never there, or another replica of the "
+            "service has it, if requests of one session do not reach one replica; open another"
+        )
 
 
 class SelfApprovalError(ApprovalAnswerError):
@@ -128,6 +132,7 @@ _STATUS: Final[dict[str, int]] = {
     "target_exists": 409,
     "body_too_large": 413,
     "file_too_large": 413,
+    "limit_exceeded": 429,
     "too_many_sessions": 429,
 }
 _BY_FAULT: Final = {Fault.CALLER: 400, Fault.GUEST: 409, Fault.UPSTREAM: 502, Fault.HOST: 500}
@@ -136,18 +141,19 @@ _TOLD: Final = frozenset({"busy", "pool_closed", "service_closing", "service_fai
 RETRY_AFTER_S: Final = 1
 
 
-def error_body(error: Exception) -> ErrorBody:
-    """What a caller is told."""
+def error_body(error: Exception, *, whole: bool = False) -> ErrorBody:
+    """What a caller is told; `whole`: also of the host, whose own user it is."""
     if not isinstance(error, MoonpoolError):
         _log.error("a bug of Moonpool in a request about a session", exc_info=error)
         error = ServiceFailedError()
     message = str(error)
     if isinstance(error, PackageError):
-        message = error.for_guest if error.fault is Fault.HOST else message
-    elif error.fault is Fault.HOST and error.code not in _TOLD:
+        message = error.for_guest if error.fault is Fault.HOST and not whole else message
+    elif error.fault is Fault.HOST and error.code not in _TOLD and not whole:
         _log.warning("a request about a session failed: %s", error)
         message = "the service cannot do this now; its log says why"
-    return ErrorBody(code=error.code, message=message, fault=error.fault.value, retryable=error.retryable)
+    data = error.data if isinstance(error, LimitExceededError) else None
+    return ErrorBody(code=error.code, message=message, fault=error.fault.value, retryable=error.retryable, data=data)
 
 
 def status_of(body: ErrorBody) -> int:

@@ -7,28 +7,33 @@ SECURITY: what is in a file is the code's. It is never sent as something that a 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
 
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from moonpool.core.errors import InputError
-from moonpool.engine.files.errors import FileTransferError
+from moonpool.engine.files.errors import FileTransferError, TransferTimeoutError
 from moonpool.server.http.sessions import messages, operations
-from moonpool.server.http.sessions.bodies import error_answer, json_answer, query_of
+from moonpool.server.http.sessions.bodies import BODY_S, error_answer, json_answer, query_of
 from moonpool.server.http.sessions.operations import Operation
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Awaitable, Callable
 
     from starlette.requests import Request
     from starlette.types import Receive, Send
     from starlette.types import Scope as AsgiScope
 
+    from moonpool.engine.files.service import FileReceipt
+    from moonpool.engine.files.streams import Sink
     from moonpool.server.http.callers import HttpCaller
     from moonpool.server.http.sessions.registry import SessionRegistry
     from moonpool.server.http.sessions.served_session import ServedSession
 
+RATE_MIN: Final = 1024
+"""Bytes a second of a file that is written, beyond `BODY_S` in which it need not come."""
 _FILE_HEADERS = [
     (b"content-type", b"application/octet-stream"),
     (b"content-disposition", b"attachment"),
@@ -64,6 +69,15 @@ class FileRoutes:
                 summary="Write a file, whole or not at all", query=operations.WriteQuery, body="bytes",
                 answer=messages.FileWritten,
             ),
+            Operation(
+                method="GET", path=f"{files}/archive", name="readArchive", summary="A folder as a tar stream",
+                endpoint=self.archive, scope="files", query=operations.ReadQuery, answer="bytes",
+            ),
+            Operation(
+                method="PUT", path=f"{files}/archive", name="unpackArchive", endpoint=self.unpack, scope="files",
+                summary="Unpack a tar, plain or gzip, or a zip into a folder, whole or not at all",
+                query=operations.UnpackQuery, body="bytes", answer=messages.FileWritten,
+            ),
         )  # fmt: skip
 
     def _session(self, request: Request, caller: HttpCaller) -> ServedSession:
@@ -76,7 +90,12 @@ class FileRoutes:
             listing = await session.engine_session.files.list(query.path, recursive=query.recursive)
         entries = tuple(
             messages.FileEntryBody(
-                path=one.path, kind=one.kind, size=one.size, mode=one.mode, modified_s=one.modified_s
+                path=one.path,
+                kind=one.kind,
+                size=one.size,
+                mode=one.mode,
+                modified_s=one.modified_s,
+                escaped=one.escaped,
             )
             for one in listing.entries
         )
@@ -91,37 +110,75 @@ class FileRoutes:
 
     async def read(self, request: Request, caller: HttpCaller) -> Response:
         session = self._session(request, caller)
-        return _FileBody(session, query_of(request, operations.ReadQuery).path)
+        path = query_of(request, operations.ReadQuery).path
+        return _FileBody(session, lambda sink: session.engine_session.files.get(path, sink), whole=caller.is_terminal)
+
+    async def archive(self, request: Request, caller: HttpCaller) -> Response:
+        session = self._session(request, caller)
+        path = query_of(request, operations.ReadQuery).path
+
+        async def send(sink: Sink) -> None:
+            receipt = await session.engine_session.files.archive(path, sink)
+            session.archive_skipped = receipt.skipped
+
+        return _FileBody(session, send, whole=caller.is_terminal)
 
     async def write(self, request: Request, caller: HttpCaller) -> Response:
         session = self._session(request, caller)
         query = query_of(request, operations.WriteQuery)
-        if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
-            raise InputError("the body must not be compressed: it is the file")
         with session.in_use():
             receipt = await session.engine_session.files.put(
                 query.path, _pieces(request), mode=query.mode, replace=query.replace
             )
-        return json_answer(messages.FileWritten(path=receipt.path, size=receipt.size, sha256=receipt.sha256))
+        return json_answer(_written(receipt))
+
+    async def unpack(self, request: Request, caller: HttpCaller) -> Response:
+        session = self._session(request, caller)
+        query = query_of(request, operations.UnpackQuery)
+        with session.in_use():
+            receipt = await session.engine_session.files.unpack(
+                query.path, _pieces(request), form=query.form, replace=query.replace
+            )
+        return json_answer(_written(receipt))
+
+
+def _written(receipt: FileReceipt) -> messages.FileWritten:
+    return messages.FileWritten(path=receipt.path, size=receipt.size, sha256=receipt.sha256, entries=receipt.entries)
 
 
 async def _pieces(request: Request) -> AsyncIterator[bytes]:
+    """SECURITY: while they come the session and its sandbox serve nothing else, so they must not come for ever."""
+    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise InputError("the body must not be compressed: it is the file")
+    loop, stream = asyncio.get_running_loop(), request.stream()
+    left_s = BODY_S
     try:
-        async for piece in request.stream():
+        while True:
+            since = loop.time()
+            async with asyncio.timeout(left_s):
+                piece = await anext(stream, None)
+            if piece is None:
+                return
+            left_s += len(piece) / RATE_MIN - (loop.time() - since)
             if piece:
                 yield piece
     except ClientDisconnect:
         raise FileTransferError(
             "the client went away before all of the file was here; nothing of it was kept"
         ) from None
+    except TimeoutError:
+        raise TransferTimeoutError(
+            f"the file came slower than {RATE_MIN:,} bytes a second; nothing of it was kept"
+        ) from None
 
 
 class _FileBody(Response):
     """The answer with a file's bytes. Its first piece begins it; an error before that is an answer of its own."""
 
-    def __init__(self, session: ServedSession, path: str) -> None:
+    def __init__(self, session: ServedSession, send: Callable[[Sink], Awaitable[object]], *, whole: bool) -> None:
+        """`whole` is of `error_body`."""
         super().__init__()
-        self._session, self._path = session, path
+        self._session, self._send, self._whole = session, send, whole
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         begun = False
@@ -135,10 +192,10 @@ class _FileBody(Response):
 
         try:
             with self._session.in_use():
-                await self._session.engine_session.files.get(self._path, take)
+                await self._send(take)
         except Exception as error:  # noqa: BLE001  told by the boundary of requests, or by a connection broken off
             if not begun:
-                await error_answer(error)(scope, receive, send)
+                await error_answer(error, whole=self._whole)(scope, receive, send)
             return
         if not begun:
             await send(_start())

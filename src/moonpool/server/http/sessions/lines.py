@@ -85,6 +85,8 @@ class ApprovalLine(_Line, frozen=True, tag="approval"):
     """A call waits for an answer (`POST /v1/approvals/{request_id}`)."""
 
     request: ApprovalBody
+    whole: dict[str, Any] | None = None
+    """At a terminal: the request as its approver takes it (`features.approvals.model.ApprovalRequest`)."""
 
 
 class QuestionLine(_Line, frozen=True, tag="question"):
@@ -105,6 +107,12 @@ class MissedLine(_Line, frozen=True, tag="missed"):
     """`count` lines before this one are no longer kept; it stands in place of the last of them."""
 
     count: int
+
+
+class RemarkLine(_Line, frozen=True, tag="remark"):
+    """Something about the tools for the person at the terminal, never for the code."""
+
+    text: str
 
 
 class AliveLine(_Line, frozen=True, tag="alive"):
@@ -143,6 +151,13 @@ class ResultLine(_Line, frozen=True, tag="result"):
     state: SessionState = SessionState()
 
 
+class PrintedLine(_Line, frozen=True, tag="printed"):
+    """What the execution of a terminal came to, in place of `result`: the line that is printed."""
+
+    line: str
+    ok: bool
+
+
 class ErrorLine(_Line, frozen=True, tag="error"):
     """What kept the code from running."""
 
@@ -162,6 +177,8 @@ Line: TypeAlias = (
     | WithdrawnLine
     | MissedLine
     | AliveLine
+    | RemarkLine
     | ResultLine
+    | PrintedLine
     | ErrorLine
 )

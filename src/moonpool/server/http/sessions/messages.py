@@ -13,6 +13,7 @@ from msgspec import Meta
 BODY_BYTES_MAX: Final = 8 * 1024**2
 """JSON of one request; contents of files are no JSON and have the limits of files."""
 SESSION_ID_PATTERN: Final = r"^[0-9a-f]{32}$"
+SESSION_NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 TEXTS_MAX: Final = 1000
 QuestionKindText: TypeAlias = Literal["form", "url", "sampling"]
 
@@ -21,6 +22,8 @@ _Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=200)]
 _Domain: TypeAlias = Annotated[str, Meta(min_length=1, max_length=300)]
 _Seconds: TypeAlias = Annotated[float, Meta(gt=0, le=1e9)]
 _Count: TypeAlias = Annotated[int, Meta(gt=0, le=2**53)]
+_Memory: TypeAlias = Annotated[int, Meta(ge=32 * 1024**2, le=2**53)]
+"""With less no interpreter starts, and the session would fail as if the machine could not isolate code."""
 _Note: TypeAlias = Annotated[str, Meta(max_length=1000)]
 
 
@@ -39,9 +42,9 @@ class WantedLimits(_Request, frozen=True):
     """Limits of a session, each at most what the service has; left out: as it has."""
 
     timeout_s: _Seconds | None = None
-    memory_bytes: _Count | None = None
+    memory_bytes: _Memory | None = None
     cpu_s: _Count | None = None
-    cpu_cores: Annotated[float, Meta(gt=0, le=4096)] | None = None
+    cpu_cores: Annotated[float, Meta(ge=0.01, le=4096)] | None = None
     disk_bytes: _Count | None = None
     processes: _Count | None = None
     tool_calls: _Count | None = None
@@ -64,9 +67,30 @@ class WantedNetwork(_Request, frozen=True):
     credentials: Annotated[dict[str, Credential], Meta(max_length=100)] = {}
 
 
+class TerminalOrder(_Request, frozen=True):
+    """What a command of the service's own user says about a session, which keeps it.
+
+    SECURITY: taken from callers of the socket only. It names folders and programs of this machine, which such a caller
+    can use anyway.
+    """
+
+    environ: dict[str, str]
+    """The command's variables, for settings and `${NAME}` in its configuration."""
+    here: str
+    """The command's folder."""
+    config: str | None = None
+    """The file of its servers; null: none."""
+    config_digest: str = ""
+    policy_digest: str = ""
+    workspace: str | None = None
+
+
 class CreateSession(_Request, frozen=True):
     """A session to open. Its servers and rules are the organisation's."""
 
+    name: Annotated[str, Meta(pattern=SESSION_NAME_PATTERN)] | None = None
+    """Of one caller's sessions: a second one of this name is not opened, but found."""
+    terminal: TerminalOrder | None = None
     environment: _Name | None = None
     limits: WantedLimits = WantedLimits()
     checkpoints: bool = False
@@ -83,12 +107,21 @@ class RunCode(_Request, frozen=True):
     timeout: float | None = None
     language: Annotated[str, Meta(max_length=40)] = "python"
     questions: Annotated[tuple[QuestionKindText, ...], Meta(max_length=3)] = ()
+    name: Annotated[str, Meta(max_length=4096)] = "<code>"
+    """What tracebacks call the code."""
+    attended: bool = False
+    """The code ends with the connection that sent it."""
 
 
 class Interrupt(_Request, frozen=True):
-    """`executions`: only if one of these runs; left out: whatever runs."""
+    """`executions`: only if one of these runs; left out: whatever runs.
+
+    `waiting`: also if it waits for its turn, which it then never gets; `at_once`: by force.
+    """
 
     executions: Annotated[tuple[Id, ...], Meta(max_length=TEXTS_MAX)] | None = None
+    waiting: bool = False
+    at_once: bool = False
 
 
 class InstallPackages(_Request, frozen=True):
@@ -138,7 +171,7 @@ class AnswerApproval(_Request, frozen=True):
 
     approve: bool
     note: _Note = ""
-    by: Annotated[str, Meta(max_length=100)] = ""
+    by: Annotated[str, Meta(max_length=200)] = ""
     """Who is said to have answered; recorded beside the credential that did."""
     keep_for: Annotated[str, Meta(max_length=40)] | None = None
     where: Annotated[tuple[Annotated[str, Meta(max_length=1000)], ...], Meta(max_length=100)] = ()
@@ -150,7 +183,7 @@ class AnswerQuestion(_Request, frozen=True):
 
     how: Literal["accept", "decline", "cancel", "sampled"]
     content: dict[str, Any] | None = None
-    by: Annotated[str, Meta(max_length=100)] = ""
+    by: Annotated[str, Meta(max_length=200)] = ""
 
 
 # --- answers
@@ -163,6 +196,8 @@ class ErrorBody(_Answer, frozen=True):
     message: str
     fault: Literal["caller", "guest", "upstream", "host"]
     retryable: bool = False
+    data: dict[str, Any] | None = None
+    """More of it for programs: of `limit_exceeded` which `bound`, `of` whom, its `limit`, and `retry_after_s`."""
 
 
 class ErrorAnswer(_Answer, frozen=True):
@@ -195,6 +230,17 @@ class UsageState(_Answer, frozen=True):
     stderr_bytes: int = 0
 
 
+class KeptOrder(_Answer, frozen=True):
+    """What a session of a terminal was opened with."""
+
+    backend: str
+    config: str  # the file of its servers; empty: none
+    config_digest: str
+    policy_digest: str  # of its policy files; empty: none
+    network: tuple[str, ...]
+    workspace: str | None
+
+
 class SessionAnswer(_Answer, frozen=True):
     """A session that is open."""
 
@@ -206,6 +252,13 @@ class SessionAnswer(_Answer, frozen=True):
     """It is closed earlier when nobody used it for so long."""
     state: SessionState
     usage: UsageState
+    name: str = ""
+    age_s: float = 0.0
+    unused_s: float = 0.0
+    """For how long nobody has used it; 0 while somebody does."""
+    terminal: KeptOrder | None = None
+    archive_skipped: int = 0
+    """Entries that its newest archive left out."""
 
 
 class SessionList(_Answer, frozen=True):
@@ -262,6 +315,7 @@ class FileEntryBody(_Answer, frozen=True):
     size: int = 0
     mode: int = 0
     modified_s: int = 0
+    escaped: bool = False
 
 
 class FileList(_Answer, frozen=True):
@@ -275,6 +329,7 @@ class FileWritten(_Answer, frozen=True):
     path: str
     size: int
     sha256: str
+    entries: int = 1
 
 
 class ToolBody(_Answer, frozen=True):

@@ -60,7 +60,9 @@ def _described(operation: Operation, by_model: dict[Any, Any]) -> dict[str, Any]
     if operation.body == "bytes":
         about["requestBody"] = {"required": True, "content": {"application/octet-stream": {"schema": _BYTES}}}
     elif operation.body is not None:
-        about["requestBody"] = {"content": {"application/json": {"schema": by_model[operation.body]}}}
+        needed = any(field.required for field in msgspec.structs.fields(operation.body))  # no body is an empty object
+        content = {"application/json": {"schema": by_model[operation.body]}}
+        about["requestBody"] = {"required": needed, "content": content}
     about["responses"] = {str(operation.status): _answer(operation, by_model), **_errors(by_model)}
     return about
 

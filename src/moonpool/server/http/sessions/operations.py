@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
     Endpoint: TypeAlias = Callable[[Request, HttpCaller], Awaitable[Response]]
 
-_Path: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4096)]
+_Path: TypeAlias = Annotated[str, Meta(min_length=1, max_length=2048)]
+"""In an address each character may take twelve, and a head is bounded (`serving.HEAD_BYTES_MAX`)."""
 
 
 class _Query(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -55,6 +56,12 @@ class WriteQuery(_Query, frozen=True):
     path: _Path
     replace: bool = False
     mode: Annotated[int, Meta(ge=0, le=0o777)] = 0o644
+
+
+class UnpackQuery(_Query, frozen=True):
+    path: _Path = "."
+    form: Literal["tar", "zip"] = "tar"
+    replace: bool = False
 
 
 class ToolsQuery(_Query, frozen=True):

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
-from moonpool.features.approvals.model import Answerer, ApprovalAnswerError
-from moonpool.features.approvals.service import grant_terms
+from moonpool.core.errors import InputError
+from moonpool.features.caller_limits.model import NO_LIMITS
+from moonpool.features.caller_limits.service import CallerLimiter
+from moonpool.features.caller_limits.table import QuotasInMemory
 from moonpool.server.http.sessions.errors import (
-    SelfApprovalError,
     ServiceClosingError,
     TooManySessionsError,
     UnknownSessionError,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from moonpool.features.approvals.events import ApprovalQuestion
+    from moonpool.features.approvals.service import Approvals
     from moonpool.server.http.callers import HttpCaller
     from moonpool.server.http.sessions import messages
     from moonpool.server.http.sessions.tenants import SessionTenants
@@ -33,13 +36,14 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _Owner = tuple[str, str]
 _BOUNDS: Final = SessionBounds()
-_NAME_CHARS_MAX: Final = 180  # a prefix of the records comes before it
 
 
 @asynccontextmanager
-async def open_sessions(tenants: SessionTenants, bounds: SessionBounds = _BOUNDS) -> AsyncGenerator[SessionRegistry]:
+async def open_sessions(
+    tenants: SessionTenants, bounds: SessionBounds = _BOUNDS, limiter: CallerLimiter | None = None
+) -> AsyncGenerator[SessionRegistry]:
     """A registry; on exit its sessions are closed, and with them their streams end."""
-    registry = SessionRegistry(tenants, bounds)
+    registry = SessionRegistry(tenants, bounds, limiter)
     try:
         yield registry
     finally:
@@ -49,32 +53,79 @@ async def open_sessions(tenants: SessionTenants, bounds: SessionBounds = _BOUNDS
 class SessionRegistry:
     """Made by `open_sessions`."""
 
-    def __init__(self, tenants: SessionTenants, bounds: SessionBounds) -> None:
+    def __init__(self, tenants: SessionTenants, bounds: SessionBounds, limiter: CallerLimiter | None = None) -> None:
+        """Without `limiter` callers have no limits but these bounds."""
         self._tenants, self.bounds = tenants, bounds
+        self.limiter = limiter or CallerLimiter(QuotasInMemory(), caller=NO_LIMITS, organisation=NO_LIMITS)
         self._sessions: dict[_Owner, dict[str, ServedSession]] = {}
         self._opening: dict[_Owner, int] = {}
+        self._naming: WeakValueDictionary[_Owner, asyncio.Lock] = WeakValueDictionary()  # while one is opened by name
         self._timers: dict[str, asyncio.TimerHandle] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._is_closing = False
+        self.changed = asyncio.Event()
+        """Set whenever a session was opened or has ended."""
 
     # --- sessions
 
     async def create(self, caller: HttpCaller, wanted: messages.CreateSession) -> ServedSession:
-        """Open a session. Raises TooManySessionsError, InputError, NetworkRuleError, and what opening a tenant does."""
+        """Open a session, or find the one that has its name already.
+
+        Raises TooManySessionsError, InputError, NetworkRuleError, and what opening a tenant does.
+        """
+        if wanted.name is None:
+            return await self._created(caller, wanted)
+        async with self._naming.setdefault((caller.organisation, caller.principal), asyncio.Lock()):
+            if (named := self.named(caller, wanted.name)) is not None:
+                return named
+            return await self._created(caller, wanted)
+
+    async def _created(self, caller: HttpCaller, wanted: messages.CreateSession) -> ServedSession:
+        # SECURITY: an order names folders and programs of this machine.
+        if wanted.terminal is not None and (not caller.is_terminal or wanted.checkpoints):
+            raise InputError("`terminal` is for commands of the service's own user, without checkpoints; leave it out")
 
         async def made() -> ServedSession:
-            rules = network_rules(wanted.network)
-            tenant = await self._tenants.tenant(caller.organisation)
-            runtime = await tenant.runtime_for(wanted)
-            grant = tenant.grant(caller, wanted)
-            origin = SessionOrigin(caller=caller, tenant=tenant, runtime=runtime, grant=grant, wanted=wanted)
-            return ServedSession(origin, open_kernel(origin, rules), now=self.now, expires_at=self._end_of_life)
+            async with AsyncExitStack() as stack:
+                origin = await self._origin(caller, wanted, stack)
+                session = ServedSession(origin, open_kernel(origin, network_rules(wanted.network)), now=self.now)
+                stack.pop_all()  # the session releases it
+                return session
 
         return await self._added(caller, made)
 
+    async def _origin(self, caller: HttpCaller, wanted: messages.CreateSession, stack: AsyncExitStack) -> SessionOrigin:
+        bounds, terminal = self.bounds, None
+        if wanted.terminal is None:
+            tenant = await self._tenants.tenant(caller.organisation)
+        else:
+            terminal = await self._tenants.for_terminal(wanted.terminal)
+            stack.push_async_callback(terminal.release)
+            tenant = terminal.tenant
+        return SessionOrigin(
+            caller=caller,
+            tenant=tenant,
+            runtime=await tenant.runtime_for(wanted),
+            grant=tenant.grant(caller, wanted),
+            wanted=wanted,
+            idle_s=bounds.idle_s if terminal is None else terminal.idle_s,
+            lifetime_s=bounds.lifetime_s if terminal is None else bounds.terminal_lifetime_s,
+            folders=None if terminal is None else terminal.folders,
+            release=None if terminal is None else terminal.release,
+        )
+
+    def named(self, caller: HttpCaller, name: str) -> ServedSession | None:
+        """The session of this caller that has this name."""
+        return next((one for one in self.all_of(caller) if one.origin.wanted.name == name and not one.is_closed), None)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no session is open or being opened."""
+        return not self._sessions and not self._opening
+
     async def fork(self, caller: HttpCaller, session: ServedSession) -> ServedSession:
         """Another session with the state of this one. Raises TooManySessionsError, CheckpointError, InputError."""
-        return await self._added(caller, lambda: session.fork(now=self.now, expires_at=self._end_of_life))
+        return await self._added(caller, lambda: session.fork(now=self.now))
 
     async def _added(self, caller: HttpCaller, make: Callable[[], Awaitable[ServedSession]]) -> ServedSession:
         owner = (caller.organisation, caller.principal)
@@ -92,6 +143,7 @@ class SessionRegistry:
             self._opening[owner] -= 1
             if not self._opening[owner]:
                 del self._opening[owner]
+            self.changed.set()
 
     def _check_room(self, owner: _Owner) -> None:
         if self._is_closing:
@@ -130,6 +182,28 @@ class SessionRegistry:
         if (timer := self._timers.pop(session.session_id, None)) is not None:
             timer.cancel()
         await session.close()
+        self.changed.set()
+
+    @property
+    def owners(self) -> set[tuple[str, str]]:
+        """Organisation and principal of those that have a session."""
+        return set(self._sessions)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether code runs or waits in a session."""
+        return any(session.runs_code for own in self._sessions.values() for session in own.values())
+
+    def end_owner(self, organisation: str, principal: str) -> None:
+        """End the sessions of this caller, in the background."""
+        owner = (organisation, principal)
+        for session in tuple(self._sessions.get(owner, {}).values()):
+            self._end_soon(owner, session)
+
+    def _end_soon(self, owner: _Owner, session: ServedSession) -> None:
+        ending = asyncio.ensure_future(self._end(owner, session))
+        self._ending.add(ending)
+        ending.add_done_callback(self._ended)
 
     async def close_all(self) -> None:
         """End all sessions; none is opened any more."""
@@ -144,20 +218,14 @@ class SessionRegistry:
         """The clock of idle times."""
         return asyncio.get_running_loop().time()
 
-    @property
-    def _end_of_life(self) -> float:
-        return self.now + self.bounds.lifetime_s
-
     def _look_again(self, owner: _Owner, session: ServedSession) -> None:
         """End it when it has been idle for long enough, or lived for so long; look again at that time otherwise."""
         if session.is_closed:
             return
-        idle_at = (self.now if session.is_busy else session.used_at) + self.bounds.idle_s
+        idle_at = (self.now if session.is_busy else session.used_at) + session.origin.idle_s
         due = min(idle_at, session.expires_at)
         if due <= self.now:
-            ending = asyncio.ensure_future(self._end(owner, session))
-            self._ending.add(ending)
-            ending.add_done_callback(self._ended)
+            self._end_soon(owner, session)
             return
         timer = asyncio.get_running_loop().call_at(due, self._look_again, owner, session)
         self._timers[session.session_id] = timer
@@ -169,48 +237,19 @@ class SessionRegistry:
 
     # --- approvals
 
-    def open_approvals(self, caller: HttpCaller) -> list[tuple[ServedSession, ApprovalQuestion]]:
-        """Calls of this organisation's sessions that wait for an answer."""
-        found: list[tuple[ServedSession, ApprovalQuestion]] = []
-        for (organisation, _), own in self._sessions.items():
-            if organisation != caller.organisation:
-                continue
-            for session in own.values():
-                runs = session.run_ids
-                asked = session.origin.tenant.events.open
-                found += [(session, one) for one in asked if one.request.run_id in runs]
-        return found
+    async def approvals(self, caller: HttpCaller) -> Approvals:
+        """Those of the caller's organisation. Raises what opening its tenant does."""
+        return (await self._tenants.tenant(caller.organisation)).approvals
 
-    async def answer(self, caller: HttpCaller, request_id: str, given: messages.AnswerApproval) -> None:
-        """Answer a call that waits.
-
-        SECURITY: a yes comes from another principal than whose code asks, with the scope `approve`; who runs code may
-        refuse its calls. To everybody else the question does not exist. A person is who logged in as one.
-
-        Raises UnknownSessionError, SelfApprovalError, ApprovalAnswerError, InputError, JournalError.
-        """
-        may_approve = "approve" in caller.scopes
-        question = next(
-            (one for _, one in self.open_approvals(caller) if one.request.request_id == request_id),
-            None,
-        )
-        is_own = question is not None and question.request.principal == caller.principal
-        if question is None or not (may_approve or is_own):
-            raise ApprovalAnswerError(f"request {request_id[:80]!r} cannot be answered: it is unknown, or over")
-        by = answerer_of(caller, given.by)
-        if not given.approve:
-            await question.deny(given.note, by=by)
-            return
-        if is_own:
-            raise SelfApprovalError
-        terms = None
-        if given.keep_for is not None:
-            terms = grant_terms(given.keep_for, list(given.where), any_arguments=given.any_arguments)
-        await question.approve(by=by, note=given.note, terms=terms)
-
-
-def answerer_of(caller: HttpCaller, named: str) -> Answerer:
-    """Who answered, for the records. SECURITY: the credential says who that is; what a client says stands behind it."""
-    shown = "".join(char if char.isprintable() else "?" for char in named)
-    name = f"{caller.principal} ({shown})" if shown else caller.principal
-    return Answerer(name=name[:_NAME_CHARS_MAX], person=caller.is_person)
+    def asked_at_terminal(self, caller: HttpCaller) -> list[ApprovalQuestion]:
+        """Calls of a terminal's sessions that wait. SECURITY: they are asked at that terminal, and nowhere else."""
+        if not caller.is_terminal:
+            return []
+        own = self._sessions.get((caller.organisation, caller.principal), {}).values()
+        return [
+            question
+            for session in own
+            if session.origin.is_terminal
+            for question in session.origin.tenant.events.open
+            if question.request.run_id in session.run_ids
+        ]

@@ -9,11 +9,11 @@ from starlette.responses import Response, StreamingResponse
 from moonpool.catalog.render import one_line
 from moonpool.core.errors import InputError
 from moonpool.server.http.sessions import messages, operations, told
+from moonpool.server.http.sessions.approvals import answer_question, answer_request, answerer_of, open_requests
 from moonpool.server.http.sessions.bodies import body_of, json_answer, query_of, while_client_waits
 from moonpool.server.http.sessions.errors import TooManySessionsError
 from moonpool.server.http.sessions.lines import NDJSON
 from moonpool.server.http.sessions.operations import Operation
-from moonpool.server.http.sessions.registry import answerer_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from moonpool.server.http.callers import HttpCaller
     from moonpool.server.http.sessions.registry import SessionRegistry
     from moonpool.server.http.sessions.running_code import RunningCode
-    from moonpool.server.http.sessions.served_session import ServedSession
+    from moonpool.server.http.sessions.served_session import ServedSession, SessionOrigin
 
 READERS_MAX: Final = 16
 """That read the lines of one session at the same time."""
@@ -130,7 +130,8 @@ class SessionRoutes:
     # --- sessions
 
     async def create(self, request: Request, caller: HttpCaller) -> Response:
-        session = await self._registry.create(caller, await body_of(request, messages.CreateSession))
+        wanted = await body_of(request, messages.CreateSession)
+        session = await self._registry.create(caller, wanted)
         return json_answer(self._told(session), 201, {"location": f"/v1/sessions/{session.session_id}"})
 
     async def list(self, request: Request, caller: HttpCaller) -> Response:
@@ -155,11 +156,17 @@ class SessionRoutes:
         return self._registry.get(caller, request.path_params["session_id"])
 
     def _told(self, session: ServedSession) -> messages.SessionAnswer:
+        now = self._registry.now
         return messages.SessionAnswer(
             id=session.session_id,
             environment=session.environment,
-            expires_in_s=round(max(0.0, session.expires_at - self._registry.now), 3),
-            idle_s=self._registry.bounds.idle_s,
+            name=session.origin.wanted.name or "",
+            age_s=round(now - session.begun_at, 3),
+            unused_s=0.0 if session.is_busy else round(now - session.used_at, 3),
+            terminal=_kept_order(session.origin),
+            archive_skipped=session.archive_skipped,
+            expires_in_s=round(max(0.0, session.expires_at - now), 3),
+            idle_s=session.origin.idle_s,
             state=session.state,
             usage=session.usage,
         )
@@ -171,8 +178,10 @@ class SessionRoutes:
         with session.in_use():
             asked = await body_of(request, messages.RunCode)
             self._check_readers(session)
-            execution = session.run(asked)
-        return self._stream(session, execution, 0)
+            known = asked.id is not None and session.knows(asked.id)
+            ended = None if known else await self._registry.limiter.begin(caller)
+            execution = session.run(asked, ended)
+        return self._stream(session, execution, 0, attended=asked.attended)
 
     async def events(self, request: Request, caller: HttpCaller) -> Response:
         session = self._session(request, caller)
@@ -185,11 +194,16 @@ class SessionRoutes:
         if self._readers.get(session.session_id, 0) >= READERS_MAX:
             raise TooManySessionsError(f"{READERS_MAX} clients read events of this session already; end one of them")
 
-    def _stream(self, session: ServedSession, execution: RunningCode, after: int) -> Response:
+    def _stream(
+        self, session: ServedSession, execution: RunningCode, after: int, *, attended: bool = False
+    ) -> Response:
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        return StreamingResponse(self._lines(session, execution, after), media_type=NDJSON, headers=headers)
+        lines = self._lines(session, execution, after, attended=attended)
+        return StreamingResponse(lines, media_type=NDJSON, headers=headers)
 
-    async def _lines(self, session: ServedSession, execution: RunningCode, after: int) -> AsyncIterator[bytes]:
+    async def _lines(
+        self, session: ServedSession, execution: RunningCode, after: int, *, attended: bool
+    ) -> AsyncIterator[bytes]:
         self._readers[session.session_id] = self._readers.get(session.session_id, 0) + 1
         try:
             with session.in_use():
@@ -199,6 +213,8 @@ class SessionRoutes:
             self._readers[session.session_id] -= 1
             if not self._readers[session.session_id]:
                 del self._readers[session.session_id]
+            if attended and not execution.is_over:
+                session.abandon(execution)
 
     async def end(self, request: Request, caller: HttpCaller) -> Response:
         session = self._session(request, caller)
@@ -208,7 +224,7 @@ class SessionRoutes:
 
     async def interrupt(self, request: Request, caller: HttpCaller) -> Response:
         session = self._session(request, caller)
-        session.interrupt((await body_of(request, messages.Interrupt)).executions)
+        session.interrupt(await body_of(request, messages.Interrupt))
         return Response(status_code=204)
 
     # --- questions
@@ -234,17 +250,22 @@ class SessionRoutes:
         del request
         found = tuple(
             messages.OpenApproval(
-                principal=question.request.principal,
-                session_id=session.session_id,
-                request=told.approval_body(question.request),
+                principal=queued.request.principal,
+                session_id=queued.request.session_id,
+                request=told.approval_body(queued.request),
             )
-            for session, question in self._registry.open_approvals(caller)
+            for queued in await open_requests(await self._registry.approvals(caller))
         )
         return json_answer(messages.ApprovalList(approvals=found))
 
     async def approve(self, request: Request, caller: HttpCaller) -> Response:
         given = await body_of(request, messages.AnswerApproval)
-        await self._registry.answer(caller, request.path_params["request_id"], given)
+        request_id = request.path_params["request_id"]
+        for question in self._registry.asked_at_terminal(caller):
+            if question.request.request_id == request_id:
+                await answer_question(question, caller, given)
+                return Response(status_code=204)
+        await answer_request(await self._registry.approvals(caller), caller, request_id, given)
         return Response(status_code=204)
 
     # --- orders
@@ -341,3 +362,18 @@ class SessionRoutes:
         session = self._session(request, caller)
         with session.in_use():
             return await session.origin.tenant.catalog.get()
+
+
+def _kept_order(origin: SessionOrigin) -> messages.KeptOrder | None:
+    """What a session of a terminal was opened with."""
+    wanted, order = origin.wanted, origin.wanted.terminal
+    if order is None:
+        return None
+    return messages.KeptOrder(
+        backend=origin.runtime.settings.backend,
+        config=order.config or "",
+        config_digest=order.config_digest,
+        policy_digest=order.policy_digest,
+        network=() if wanted.network is None else wanted.network.allow,
+        workspace=order.workspace,
+    )

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import codecs
+import re
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -25,28 +26,39 @@ from moonpool.server.http.sessions import lines, told
 from moonpool.server.http.sessions.errors import ExecutionUnwantedError, error_body
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+    from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine
 
     from moonpool.core.envelope import Envelope
     from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.events import RunEvent, RunEvents
     from moonpool.engine.server_request_events import QuestionKind
     from moonpool.features.approvals.events import EventApprover
-    from moonpool.server.http.sessions.lines import ResultLine
+    from moonpool.server.http.sessions.lines import PrintedLine, ResultLine
 
 UNREAD_BYTES_MAX: Final = 1024**2
 KEPT_BYTES_MAX: Final = 4 * 1024**2
 _EVENTS_MAX: Final = 256  # that are taken from the engine at once
 _LEFT: Final = "the client ended the execution before it answered"
 _encode = msgspec.json.Encoder().encode
+_LINE_ENDS: Final = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")
+"""SECURITY: valid in JSON, but ends of lines to some readers; code chooses what it prints."""
 
 
 class RunningCode:
     """Made with `begin`; ends by itself, or with `end`."""
 
-    def __init__(self, execution_id: str, digest: str, result: Callable[[Envelope, int], ResultLine]) -> None:
+    def __init__(
+        self,
+        execution_id: str,
+        digest: str,
+        code_chars: int,
+        result: Callable[[Envelope, int], ResultLine | PrintedLine],
+        *,
+        at_terminal: bool = False,
+    ) -> None:
         """`digest` is of what was asked to run; `result` makes the last line, once."""
-        self.execution_id, self.digest, self._result = execution_id, digest, result
+        self.execution_id, self.digest, self.code_chars, self._result = execution_id, digest, code_chars, result
+        self._at_terminal = at_terminal
         self.questions: dict[str, ServerQuestion] = {}  # of servers, that are open
         self.is_over = False  # its last line is there
         self._kept: deque[tuple[int, bytes]] = deque()
@@ -66,6 +78,11 @@ class RunningCode:
         """Empty before its turn has come."""
         return "" if self._events is None else self._events.run_id
 
+    @property
+    def kept_bytes(self) -> int:
+        """Of the lines that can be read again."""
+        return self._kept_bytes
+
     # --- its life
 
     def begin(
@@ -74,10 +91,17 @@ class RunningCode:
         request: CodeRequest,
         approver: EventApprover,
         asks: Collection[QuestionKind],
+        *,
+        here: bool,
     ) -> None:
-        """Begin it."""
+        """Begin it; `here`: only who reads its lines answers its calls."""
         self._tell(lines.Accepted(seq=self._next(), execution_id=self.execution_id))
-        self._pump = asyncio.ensure_future(self._run(execute, request, approver, asks))
+        self._pump = asyncio.ensure_future(self._run(execute, request, approver, asks, here))
+
+    def when_over(self, call: Callable[[], None]) -> None:
+        """Call it when nothing of this runs any more."""
+        assert self._pump is not None
+        self._pump.add_done_callback(lambda _: call())
 
     async def end(self, interrupt: Callable[[str], object]) -> None:
         """End its code if it runs or waits, by `interrupt` if it runs; returns when its last line is there."""
@@ -88,9 +112,24 @@ class RunningCode:
             question.give_up(_LEFT)
         if self.run_id:
             interrupt(self.run_id)
-        else:
-            self._pump.cancel()
+        self.give_up_turn()
         await finish(_ended(self._pump))
+
+    def remark(self, text: str) -> None:
+        """Tell the person at the terminal something beside the code."""
+        if not self.is_over:
+            self._tell(lines.RemarkLine(seq=self._next(), text=text))
+
+    def beside(self, work: Coroutine[None, None, None]) -> None:
+        """Do something for as long as it runs."""
+        task = asyncio.ensure_future(work)
+        self._watching.add(task)
+        task.add_done_callback(self._watching.discard)
+
+    def give_up_turn(self) -> None:
+        """Not run it, where it waits for its turn."""
+        if self._pump is not None and not self.run_id:
+            self._pump.cancel()
 
     def let_go(self) -> None:
         """Wait for readers no longer."""
@@ -108,10 +147,11 @@ class RunningCode:
         request: CodeRequest,
         approver: EventApprover,
         asks: Collection[QuestionKind],
+        here: bool,
     ) -> None:
         failure: Exception = ExecutionUnwantedError()  # where it waits for its turn, and nobody wants it any more
         try:
-            async with run_events(execute, request, approver, asks=asks) as self._events:
+            async with run_events(execute, request, approver, asks=asks, here=here) as self._events:
                 while events := await self._events.several(_EVENTS_MAX):
                     for event in events:
                         self._take(event)
@@ -124,7 +164,7 @@ class RunningCode:
             for watch in self._watching:
                 watch.cancel()
             if not self.is_over:
-                self._tell(lines.ErrorLine(seq=self._next(), error=error_body(failure)))
+                self._tell(lines.ErrorLine(seq=self._next(), error=error_body(failure, whole=self._at_terminal)))
                 self._be_over()
 
     async def _room(self) -> None:
@@ -144,7 +184,7 @@ class RunningCode:
             case CallEventsDropped():
                 self._tell(lines.CallsDroppedLine(seq=self._next(), count=event.count))
             case ApprovalQuestion():
-                self._tell(lines.ApprovalLine(seq=self._next(), request=told.approval_body(event.request)))
+                self._tell(told.approval_line(event.request, self._next(), whole=self._at_terminal))
                 self._watch(event.request.request_id, event.wait_over)
             case ServerQuestion():
                 self._ask(event)
@@ -175,9 +215,7 @@ class RunningCode:
             if not self.is_over:
                 self._tell(lines.WithdrawnLine(seq=self._next(), id=question_id))
 
-        watching = asyncio.ensure_future(watch())
-        self._watching.add(watching)
-        watching.add_done_callback(self._watching.discard)
+        self.beside(watch())
 
     def _next(self) -> int:
         return self._seq + 1
@@ -185,6 +223,8 @@ class RunningCode:
     def _tell(self, line: lines.Line) -> None:
         assert line.seq == self._seq + 1
         data = _encode(line) + b"\n"
+        if not data.isascii():
+            data = _LINE_ENDS.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), data)
         self._seq = line.seq
         self._kept.append((line.seq, data))
         self._kept_bytes += len(data)

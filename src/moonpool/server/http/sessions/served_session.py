@@ -25,10 +25,15 @@ from moonpool.server.http.sessions.errors import (
     UnknownSessionError,
 )
 from moonpool.server.http.sessions.running_code import RunningCode
-from moonpool.server.http.sessions.tenants import EXECUTIONS_KEPT_MAX, EXECUTIONS_OPEN_MAX
+from moonpool.server.http.sessions.tenants import (
+    EXECUTIONS_KEPT_BYTES_MAX,
+    EXECUTIONS_KEPT_MAX,
+    EXECUTIONS_OPEN_MAX,
+    WAITING_CODE_CHARS_MAX,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Coroutine, Generator
+    from collections.abc import Awaitable, Callable, Coroutine, Generator
 
     from moonpool.core.envelope import Envelope
     from moonpool.engine.branches import Undone
@@ -37,8 +42,9 @@ if TYPE_CHECKING:
     from moonpool.engine.server_request_events import ServerQuestion
     from moonpool.engine.sessions import Session
     from moonpool.pipeline.caller_grant import CallerGrant
+    from moonpool.sandboxes.host_folders import HostFolders
     from moonpool.server.http.callers import HttpCaller
-    from moonpool.server.http.sessions.lines import ResultLine
+    from moonpool.server.http.sessions.lines import PrintedLine, ResultLine
     from moonpool.server.http.sessions.tenants import SessionTenant
 
 _T = TypeVar("_T")
@@ -54,15 +60,27 @@ class SessionOrigin:
     runtime: Runtime
     grant: CallerGrant
     wanted: messages.CreateSession
+    idle_s: float
+    lifetime_s: float
+    folders: HostFolders | None = None
+    release: Callable[[], Awaitable[None]] | None = None
+    """Gives back what only this session used, once it has ended."""
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it is one of `moonpool run --session`."""
+        return self.wanted.terminal is not None
 
 
 class ServedSession:
     """One session. Its methods raise what the engine's do."""
 
-    def __init__(self, origin: SessionOrigin, session: Session, *, now: float, expires_at: float) -> None:
-        self.session_id = told.new_id()
+    def __init__(self, origin: SessionOrigin, session: Session, *, now: float) -> None:
+        self.session_id = session.session_id
         self.origin, self._session = origin, session
-        self.expires_at, self.used_at = expires_at, now
+        self.begun_at = self.used_at = now
+        self.expires_at = now + origin.lifetime_s
+        self.archive_skipped = 0
         self.usage = messages.UsageState()
         self.is_closed = False
         self._executions: dict[str, RunningCode] = {}  # the oldest first
@@ -86,7 +104,11 @@ class ServedSession:
     @property
     def is_busy(self) -> bool:
         """Whether somebody uses it, or code runs or waits in it."""
-        return self._users > 0 or any(not one.is_over for one in self._executions.values())
+        return self._users > 0 or self.runs_code
+
+    @property
+    def runs_code(self) -> bool:
+        return any(not one.is_over for one in self._executions.values())
 
     async def close(self) -> None:
         """End what runs and waits in it, and its sandbox. Idempotent; returns when all has ended."""
@@ -104,6 +126,8 @@ class ServedSession:
         self._session.interrupt(at_once=True)
         await self._session.close()
         await asyncio.gather(*(one.end(lambda _: None) for one in self._executions.values()))
+        if self.origin.release is not None:
+            await self.origin.release()
 
     async def _unless_closed(self, work: Coroutine[object, object, _T]) -> _T:
         """What `work` comes to. Raises UnknownSessionError when the session is closed meanwhile."""
@@ -126,25 +150,52 @@ class ServedSession:
 
     # --- executions
 
-    def run(self, asked: messages.RunCode) -> RunningCode:
-        """Begin an execution, or find the one that has this id already. Raises InputError."""
+    def knows(self, execution_id: str) -> bool:
+        """Whether there is an execution of this id, so that it would not begin again."""
+        return execution_id in self._executions
+
+    def run(self, asked: messages.RunCode, ended: Callable[[], None] | None = None) -> RunningCode:
+        """Begin an execution, or find the one that has this id already. Raises InputError.
+
+        `ended` is called when what this begins has ended, or if it begins nothing.
+        """
+        ended = ended or _nothing
+        try:
+            execution, is_new = self._run(asked)
+        except BaseException:
+            ended()
+            raise
+        if is_new:
+            execution.when_over(ended)
+        else:
+            ended()
+        return execution
+
+    def _run(self, asked: messages.RunCode) -> tuple[RunningCode, bool]:
         if self.is_closed:
             raise UnknownSessionError
         digest = hashlib.sha256(msgspec.json.encode(asked)).hexdigest()
         if asked.id is not None and (known := self._executions.get(asked.id)) is not None:
             if known.digest != digest:
                 raise ExecutionIdUsedError(f"another execution of this session has the id {asked.id}; choose another")
-            return known
+            return known, False
         if asked.id in self._unwanted:
             raise ExecutionUnwantedError
         request = self._request(asked)
-        if sum(not one.is_over for one in self._executions.values()) >= EXECUTIONS_OPEN_MAX:
-            raise TooManySessionsError(f"{EXECUTIONS_OPEN_MAX} executions of this session run or wait; wait for some")
-        execution = RunningCode(asked.id or told.new_id(), digest, self._ended)
+        open_now = [one.code_chars for one in self._executions.values() if not one.is_over]
+        if len(open_now) >= EXECUTIONS_OPEN_MAX or sum(open_now) + len(asked.code) > WAITING_CODE_CHARS_MAX:
+            count, size = len(open_now), sum(open_now)
+            raise TooManySessionsError(f"{count} executions ({size:,} characters) run or wait here; wait for some")
+        at_terminal = self.origin.is_terminal
+        execution = RunningCode(
+            asked.id or told.new_id(), digest, len(asked.code), self._ended, at_terminal=at_terminal
+        )
         self._forget_oldest()
         self._executions[execution.execution_id] = execution
-        execution.begin(self._execute, request, self.origin.tenant.events, asked.questions)
-        return execution
+        execution.begin(self._execute, request, self.origin.tenant.events, asked.questions, here=at_terminal)
+        if at_terminal:
+            execution.beside(self.origin.tenant.tell_missing_tools(execution.remark))
+        return execution, True
 
     def execution(self, execution_id: str) -> RunningCode:
         """An execution that is not forgotten. Raises UnknownSessionError."""
@@ -153,15 +204,19 @@ class ServedSession:
         except KeyError:
             raise UnknownSessionError("execution") from None
 
-    def interrupt(self, executions: Collection[str] | None) -> None:
-        """End what runs now, if it is one of `executions`; None: whatever runs."""
-        if executions is None:
-            self._session.interrupt()
+    def interrupt(self, asked: messages.Interrupt) -> None:
+        """End what runs now, if it is one of the executions that are named, or whatever runs."""
+        if asked.executions is None:
+            self._session.interrupt(at_once=asked.at_once)
             return
-        for execution_id in executions:
+        for execution_id in asked.executions:
             execution = self._executions.get(execution_id)
-            if execution is not None and execution.run_id and not execution.is_over:
-                self._session.interrupt(run_id=execution.run_id)
+            if execution is None or execution.is_over:
+                continue
+            if execution.run_id:
+                self._session.interrupt(run_id=execution.run_id, at_once=asked.at_once)
+            elif asked.waiting:
+                execution.give_up_turn()
 
     async def end(self, execution_id: str) -> None:
         """End an execution that runs or waits. Raises UnknownSessionError.
@@ -171,6 +226,12 @@ class ServedSession:
         if execution_id not in self._executions:
             self._unwanted.append(execution_id)
         await self.execution(execution_id).end(lambda run_id: self._session.interrupt(run_id=run_id))
+
+    def abandon(self, execution: RunningCode) -> None:
+        """End an execution whose client has gone."""
+        ending = asyncio.ensure_future(execution.end(lambda run_id: self._session.interrupt(run_id=run_id)))
+        self._orders.add(ending)  # pyright: ignore[reportArgumentType]
+        ending.add_done_callback(self._orders.discard)
 
     async def _execute(self, request: CodeRequest) -> Envelope:
         return await self._session.execute(request)  # the one of now: a reset replaces it
@@ -182,27 +243,29 @@ class ServedSession:
             timeout_s=asked.timeout,
             language=language,
             typescript=is_typescript(asked.language),
-            ipython=language == PYTHON and self.environment == "data",
+            ipython=language == PYTHON and self.environment == "data" and not self.origin.is_terminal,
+            name=asked.name,
         )
         check_request(
             request, self.origin.runtime.settings, has_network=self.origin.wanted.network is not None, has_folders=False
         )
         return request
 
-    def _ended(self, envelope: Envelope, seq: int) -> ResultLine:
+    def _ended(self, envelope: Envelope, seq: int) -> ResultLine | PrintedLine:
         recovery = self._session.last_recovery
         recovered = recovery[1] if recovery is not None and recovery[0] == envelope.run_id else None
-        line = told.result_line(envelope, seq, self.state, recovered)
         self.usage = told.usage_with(self.usage, envelope)
-        return line
+        if self.origin.is_terminal:
+            return told.printed_line(envelope, seq)
+        return told.result_line(envelope, seq, self.state, recovered)
 
     def _forget_oldest(self) -> None:
-        over = [one.execution_id for one in self._executions.values() if one.is_over]
-        for execution_id in over[: max(0, len(over) + 1 - EXECUTIONS_KEPT_MAX)]:
-            del self._executions[execution_id]
-        for execution in self._executions.values():
-            if execution.is_over:
-                execution.trim()
+        size = 0
+        for newer, execution in enumerate(reversed([one for one in self._executions.values() if one.is_over])):
+            execution.trim()
+            size += execution.kept_bytes
+            if newer + 1 >= EXECUTIONS_KEPT_MAX or (newer and size > EXECUTIONS_KEPT_BYTES_MAX):
+                del self._executions[execution.execution_id]
 
     # --- what it is
 
@@ -245,7 +308,7 @@ class ServedSession:
     async def _reset(self) -> None:
         before = self._session
         rules = before.network.rules if self.origin.wanted.network is not None else None
-        self._session = open_kernel(self.origin, rules).with_packages_of(before)
+        self._session = open_kernel(self.origin, rules, self.session_id).with_packages_of(before)
         before.interrupt(at_once=True)
         await finish(before.close())
 
@@ -263,10 +326,10 @@ class ServedSession:
         checkpoint = None if to is None else Checkpoint(to.number, to.name, to.execution, to.sandbox_id)
         return await self._unless_closed(self._session.checkpoints.undo(asked.n, to=checkpoint))
 
-    async def fork(self, *, now: float, expires_at: float) -> ServedSession:
-        """Another session with the state of this one, and its end."""
+    async def fork(self, *, now: float) -> ServedSession:
+        """Another session with the state of this one."""
         forked = await self._unless_closed(self._session.checkpoints.fork())
-        return ServedSession(self.origin, forked, now=now, expires_at=expires_at)
+        return ServedSession(self.origin, forked, now=now)
 
     def change_network(self, asked: messages.ChangeNetwork) -> None:
         """Allow and deny domains."""
@@ -278,9 +341,15 @@ class ServedSession:
             network.deny(asked.deny)
 
 
-def open_kernel(origin: SessionOrigin, rules: NetworkRules | None) -> Session:
-    """A session of the engine. Raises InputError, NetworkRuleError."""
-    return origin.runtime.session(origin.grant, checkpoints=origin.wanted.checkpoints, network=rules)
+def open_kernel(origin: SessionOrigin, rules: NetworkRules | None, session_id: str | None = None) -> Session:
+    """A session of the engine, with an id of its own or this one. Raises InputError, NetworkRuleError."""
+    return origin.runtime.session(
+        origin.grant,
+        checkpoints=origin.wanted.checkpoints,
+        network=rules,
+        session_id=session_id,
+        folders=origin.folders,
+    )
 
 
 def network_rules(wanted: messages.WantedNetwork | None) -> NetworkRules | None:
@@ -296,6 +365,10 @@ def network_rules(wanted: messages.WantedNetwork | None) -> NetworkRules | None:
 def header_credential(given: messages.Credential) -> HeaderCredential:
     """Raises NetworkRuleError."""
     return HeaderCredential(given.header, given.value)
+
+
+def _nothing() -> None:
+    """Nobody waits for the end."""
 
 
 async def _settled(closing: asyncio.Future[None]) -> None:

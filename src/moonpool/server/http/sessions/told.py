@@ -6,8 +6,11 @@ import json
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import msgspec
+
 from moonpool.core.calls import CallProgress, CallStarted
 from moonpool.core.phrases import on_one_line
+from moonpool.engine.envelope_line import envelope_line
 from moonpool.server.http.sessions import lines, messages
 
 if TYPE_CHECKING:
@@ -62,6 +65,18 @@ def approval_body(request: ApprovalRequest) -> messages.ApprovalBody:
         listing=tuple(request.arguments.split("\n")) if request.is_plan else (),
         expires_s=request.expires_s,
     )
+
+
+def approval_line(request: ApprovalRequest, seq: int, *, whole: bool) -> lines.ApprovalLine:
+    """The line of a question; `whole`: for a terminal, whose approver shows all of it."""
+    shown = msgspec.to_builtins(request) if whole else None
+    return lines.ApprovalLine(seq=seq, request=approval_body(request), whole=shown)
+
+
+def printed_line(envelope: Envelope, seq: int) -> lines.PrintedLine:
+    """What an execution came to, as `moonpool run` prints it."""
+    answer = envelope_line(envelope)
+    return lines.PrintedLine(seq=seq, line=answer.line.decode(), ok=answer.ok)
 
 
 def _parsed(text: str) -> JsonObject | None:

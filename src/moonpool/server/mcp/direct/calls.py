@@ -25,6 +25,7 @@ from moonpool.server.mcp.connection_calls import Caller, InputNeeded
 from moonpool.server.mcp.direct.relay import CallRelay, log_level
 from moonpool.server.mcp.direct.waiting import WaitingCalls
 from moonpool.server.mcp.input_rounds import SEALED_FROM, abilities, sender
+from moonpool.upstreams.forms import URL_ELICITATION_REQUIRED
 from moonpool.upstreams.open_call import CallingClient
 from moonpool.upstreams.server_requests import INPUT_KEY
 
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     Context = ServerRequestContext[Any, Any]
 
 RESOURCE_NOT_FOUND: Final = -32002  # removed in 2026-07-28
-URL_ELICITATION_REQUIRED: Final = -32042  # of 2025-11-25
 _OF_THE_SERVER: Final = range(-32019, -31999)  # codes that the protocol leaves to servers
 
 

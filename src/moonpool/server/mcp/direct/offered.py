@@ -65,6 +65,13 @@ class OfferedLists:
                    if (fixed := _fixed_chars(pattern, uri)) is not None]  # fmt: skip
         return max(fitting, key=lambda one: one[0])[1] if fitting else None
 
+    def missing(self, prompt: str, given: Mapping[str, str]) -> list[str]:
+        """Arguments that a prompt needs and that are not `given`."""
+        needed = [
+            one.get("name") for one in _objects(self.prompts[prompt][1].get("arguments")) if one.get("required") is True
+        ]
+        return [name for name in needed if isinstance(name, str) and name not in given]
+
 
 class Offered:
     """What one principal is offered."""

@@ -1,7 +1,8 @@
 """What a server says while it works on a call, for the client that made it: progress and log messages, in their order.
 
 SECURITY: both are the server's text. They are redacted, a message above a size is left out, and so is what comes faster
-than the client reads: the queue is bounded. Progress that does not grow is left out too (A-085).
+than the client reads, or than `LOGS_PER_SECOND_MAX`: the queue is bounded. Progress that does not grow is left out too
+(A-085).
 """
 
 from __future__ import annotations
@@ -34,17 +35,20 @@ if TYPE_CHECKING:
 
 WAITING_MAX: Final = 256
 LOG_BYTES_MAX: Final = 64 * 1024
+LOGS_PER_SECOND_MAX: Final = 100
+"""Log messages of one call."""
 _LOGGER_CHARS_MAX: Final = 200
+_UNCHOSEN: Final = "info"
 _TOO_LARGE: Final = "(a log message above 64 KiB was left out)"
 
 
 def log_level(ctx: Context, chosen: str) -> str:
     """From which level on the client of this request wants log messages; empty: it wants none.
 
-    Up to 2025-11-25 a client sets it for its connection (`chosen`), and gets all messages until then.
+    Up to 2025-11-25 a client sets it for its connection (`chosen`).
     """
     if ctx.protocol_version < SEALED_FROM:
-        return chosen or LEVELS[0]
+        return chosen or _UNCHOSEN
     wanted: Any = (ctx.meta or {}).get(LOG_LEVEL_META_KEY)
     return wanted if wanted in LEVELS else ""
 
@@ -59,6 +63,7 @@ class CallRelay:
         self._waiting: deque[CallProgress | LogMessage] = deque(maxlen=WAITING_MAX)
         self._news = asyncio.Event()
         self._reached = float("-inf")
+        self._second, self._logs = 0, 0
 
     def hear(self, stream: object, data: bytes, /) -> None:
         """Nothing: no code prints here."""
@@ -69,7 +74,12 @@ class CallRelay:
             self._put(told)
 
     def hear_log(self, told: LogMessage) -> None:
-        if told.level in LEVELS and LEVELS.index(told.level) >= self._from:
+        if told.level not in LEVELS or LEVELS.index(told.level) < self._from:
+            return
+        if (second := int(asyncio.get_running_loop().time())) != self._second:
+            self._second, self._logs = second, 0
+        self._logs += 1
+        if self._logs <= LOGS_PER_SECOND_MAX:
             self._put(told)
 
     @asynccontextmanager
@@ -110,6 +120,8 @@ class CallRelay:
         data: Any = _TOO_LARGE
         if len(encoded) <= LOG_BYTES_MAX:
             data = self._redactor.json(told.data, Tally(), encoded=encoded)
+        if data is None:
+            data = "null"  # the SDK leaves None out, and a message must have data
         name = self._redactor.text(storable(told.logger[:_LOGGER_CHARS_MAX]), Tally())
         level: Any = told.level
         params = types.LoggingMessageNotificationParams(level=level, data=data, logger=name or None)

@@ -217,7 +217,12 @@ class _Handlers:
         self, ctx: Context, params: types.GetPromptRequestParams
     ) -> types.GetPromptResult | types.InputRequiredResult:
         server_id, name = await self._prompt(params.name)
-        arguments: JsonObject = {"name": name, "arguments": dict(params.arguments or {})}
+        given = params.arguments or {}
+        if missing := self._tools.offered.lists_now.missing(params.name, given):
+            raise MCPError(
+                types.INVALID_PARAMS, f"the prompt needs {', '.join(one_line(one, 100) for one in missing[:5])}"
+            )
+        arguments: JsonObject = {"name": name, "arguments": dict(given)}
         call = DirectCall(server_id=server_id, tool=GET_PROMPT, arguments=arguments, said=one_line(params.name, 128))
         answer = await self._data(ctx, call)
         if isinstance(answer, InputNeeded):

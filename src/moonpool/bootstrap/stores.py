@@ -1,0 +1,142 @@
+"""Where a tenant keeps what lies beside its journal: in its folder, or in PostgreSQL where `database_url` says so.
+
+The service, commands and applications ask here, so that they use the same. `moonpool.bootstrap.database_stores` has
+what needs SQLAlchemy, which is imported only with such a database.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
+
+from moonpool.features.approvals.files import open_queue
+from moonpool.features.approvals.service import Approvals
+from moonpool.features.approvals.table import ApprovalStore
+from moonpool.features.plans.table import PlanStore
+from moonpool.store.journals import postgres_address, put_on_record
+from moonpool.store.paths import DEFAULT_TENANT, approvals_path, plans_path, tenant_dir
+from moonpool.store.process_marks import is_gone
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+    from pathlib import Path
+
+    from moonpool.bootstrap.caller_grants import Budgets
+    from moonpool.features.approvals.queue_approver import QueueApprover
+    from moonpool.features.approvals.service import ApprovalStorage
+    from moonpool.features.plans.service import PlanStorage
+    from moonpool.settings import Settings
+    from moonpool.store.database.base import Database
+
+
+class TenantStores(Protocol):
+    """What one tenant keeps; every call opens it anew."""
+
+    def approvals(self) -> ApprovalStorage: ...
+    def budgets(self) -> Budgets | None:
+        """Where principals' use is counted for good; None: nowhere."""
+        ...
+
+    def plans(self, take: Callable[[int], str] | None = None) -> PlanStorage:
+        """`take` counts bytes against the bound of this machine's disk."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FileStores:
+    """In a folder."""
+
+    folder: Path
+    tenant_id: str = DEFAULT_TENANT
+    database: Database | None = None  # the service's, which counts budgets
+
+    def budgets(self) -> Budgets | None:
+        if self.database is None:
+            return None
+        from moonpool.features.budgets.service import SharedBudgets  # noqa: PLC0415  imports SQLAlchemy
+
+        return SharedBudgets(self.database, self.tenant_id)
+
+    def approvals(self) -> ApprovalStorage:
+        return ApprovalStore(approvals_path(self.folder), is_gone=is_gone)
+
+    def plans(self, take: Callable[[int], str] | None = None) -> PlanStorage:
+        path = plans_path(self.folder)
+        return PlanStore(path) if take is None else PlanStore(path, take=take)
+
+
+class Stores(Protocol):
+    """What the tenants of a process keep."""
+
+    def of(self, tenant_id: str, folder: Path, /) -> TenantStores:
+        """Of this tenant, whose files are in `folder`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class FolderStores:
+    """Of tenants whose folders keep everything, but for budgets, which the service's database counts."""
+
+    database: Database | None = None
+
+    def of(self, tenant_id: str, folder: Path) -> TenantStores:
+        return FileStores(folder, tenant_id, self.database)
+
+
+@asynccontextmanager
+async def open_stores(settings: Settings, data: Path, database: Database | None = None) -> AsyncGenerator[Stores]:
+    """`database`: the service's, where it is open already. Raises ConfigError, DatabaseError."""
+    address = postgres_address(settings, data)
+    if address is None:
+        yield FolderStores(database)
+        return
+    from moonpool.bootstrap.database_stores import DatabaseStores  # noqa: PLC0415  imports SQLAlchemy
+    from moonpool.store.database.opening import open_database  # noqa: PLC0415
+
+    loop = asyncio.get_running_loop()
+    if database is not None:
+        yield DatabaseStores(database, loop)
+        return
+    async with open_database(address, connections_max=settings.database_connections_max) as opened:
+        yield DatabaseStores(opened, loop)
+
+
+@contextmanager
+def opened_stores(settings: Settings, data: Path, tenant_id: str = DEFAULT_TENANT) -> Generator[TenantStores]:
+    """What a tenant keeps, for a command or a thread. Blocking. Raises ConfigError, DatabaseError."""
+    folder = tenant_dir(data, tenant_id)
+    if postgres_address(settings, data) is None:
+        yield FileStores(folder)
+        return
+    from anyio.from_thread import start_blocking_portal  # noqa: PLC0415
+
+    with (
+        start_blocking_portal() as portal,
+        portal.wrap_async_context_manager(open_stores(settings, data)) as stores,
+    ):
+        yield stores.of(tenant_id, folder)
+
+
+@contextmanager
+def opened_approvals(settings: Settings, data: Path, tenant_id: str = DEFAULT_TENANT) -> Generator[Approvals]:
+    """The queue and the approval grants of a tenant. Blocking. Raises ConfigError, DatabaseError."""
+    with opened_stores(settings, data, tenant_id) as stores:
+        store = stores.approvals()
+        try:
+            yield Approvals(store, partial(put_on_record, settings, data, tenant_id=tenant_id))
+        finally:
+            store.close()
+
+
+@asynccontextmanager
+async def open_default_queue(
+    settings: Settings, data: Path, report: Callable[[str], None], environ: Mapping[str, str]
+) -> AsyncGenerator[QueueApprover]:
+    """The queue of the command line's tenant, see `open_queue`. Raises ConfigError, DatabaseError."""
+    async with open_stores(settings, data) as stores:
+        store = stores.of(DEFAULT_TENANT, data).approvals()
+        async with open_queue(store, report, settings.approval_command, environ) as queue:
+            yield queue

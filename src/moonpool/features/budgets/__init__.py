@@ -1,0 +1,1 @@
+"""Budgets of principals, counted for good and by all replicas."""

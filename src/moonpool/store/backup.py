@@ -1,0 +1,87 @@
+"""A copy of what organisations own in a data folder, while a service uses it. Blocking.
+
+The service's database comes first, then everything else, so that every key in the copy has its record in the copied
+journal. SQLite files are copied by SQLite, each as it is at one moment; a copy is checked before it counts.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import stat
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.store.paths import database_path, tenant_dirs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_FIRST_BYTES: Final = b"SQLite format 3\0"
+_ASIDE: Final = ("-wal", "-shm", "-journal")
+_PAGES: Final = 256
+_BUSY_S: Final = 30.0
+
+
+class BackupError(MoonpoolError):
+    """The backup could not be made whole. What there is of it must not be used."""
+
+    code = "backup_failed"
+    fault = Fault.HOST
+
+
+def back_up(data: Path, target: Path) -> int:
+    """Copy private files of all tenants of `data` into the new folder `target`; returns how many. Raises BackupError.
+
+    SECURITY: the copy is as private as what it is of: it holds journals, sealed secrets and hashes of keys.
+    """
+    try:
+        target.mkdir(mode=0o700, parents=True)
+        count = 0
+        for source in _files(data):
+            place = target / source.relative_to(data)
+            for folder in reversed([one for one in place.parents if one.is_relative_to(target)]):
+                folder.mkdir(mode=0o700, exist_ok=True)
+            with suppress(FileNotFoundError):  # a file that was removed meanwhile is not missed
+                _copy(source, place)
+                count += 1
+    except (OSError, sqlite3.Error) as error:
+        raise BackupError(
+            f"the backup into {target} failed: {error}; remove that folder, mend this, and try again"
+        ) from error
+    return count
+
+
+def _files(data: Path) -> Iterator[Path]:
+    first = database_path(data)
+    if first.is_file():
+        yield first
+    for tenant in tenant_dirs(data):
+        for folder, _, names in os.walk(tenant / "private"):
+            for path in (Path(folder, name) for name in sorted(names)):
+                if path != first and not path.name.endswith(_ASIDE):
+                    yield path
+
+
+def _copy(source: Path, place: Path) -> None:
+    if not stat.S_ISREG(source.lstat().st_mode):
+        return
+    with source.open("rb") as opened:
+        is_database = opened.read(len(_FIRST_BYTES)) == _FIRST_BYTES
+    place.touch(mode=0o600, exist_ok=False)
+    if not is_database:
+        shutil.copyfile(source, place, follow_symlinks=False)
+        return
+    address = f"{source.absolute().as_uri()}?mode=ro"
+    with (
+        closing(sqlite3.connect(address, uri=True, timeout=_BUSY_S)) as from_,
+        closing(sqlite3.connect(place, timeout=_BUSY_S)) as to,
+    ):
+        from_.backup(to, pages=_PAGES, sleep=0.01)
+        to.execute("PRAGMA journal_mode=DELETE")  # one file, without another beside it
+        (found,) = to.execute("PRAGMA quick_check(1)").fetchone()
+    if found != "ok":
+        raise BackupError(f"{source} is damaged: {found}; restore an earlier backup")

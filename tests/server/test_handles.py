@@ -1,0 +1,277 @@
+"""Every handle at every route with a credential that does not own it: answered like an id that never was.
+
+The routes are the application's own, and the arguments those of its tools, so a new one that nobody has looked at fails
+here. The state of a call that waits for its client is attacked in `test_direct_talk`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+from starlette.routing import Mount, Route
+
+from apps import fixture_server
+from moonpool.configuration.servers import parse_config
+from moonpool.server.mcp.profiles import PROFILES
+from server.services import JSON_TYPE, STREAMS, caller, execute, handshake, named, request, serving, streaming
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator, Iterable, Iterator
+
+    import httpx2
+    from starlette.routing import BaseRoute
+
+    from server.services import OpenService
+
+pytestmark = pytest.mark.anyio
+SERVERS = {"mcpServers": {"echo": fixture_server("echo.py", ask=["*"])}}
+CONFIG = parse_config(json.dumps(SERVERS).encode(), source="test", environ=os.environ)
+SCOPES_BUT_APPROVE = frozenset({"execute", "files", "admin"})  # who may approve answers questions of its organisation
+ASKING = "from servers.echo import text\nawait text(text='hi')"
+WRITING = "import servers.echo as e\nresult = (await e.echo(word='hello')).ok"
+RUNNING = "print('begun', flush=True)\nimport time; time.sleep(600)"
+VERSION = {"mcp-protocol-version": "2025-11-25"}
+FOREIGN = ("neighbour", "elsewhere") if os.geteuid() == 0 else ("neighbour",)
+"""Another principal, and another organisation's of the same name; without root one process serves one organisation."""
+HTTP_ID = "0123456789abcdef" * 2
+
+WITHOUT = {"/sse", "/metrics", "GET /v1/openapi.json", "GET /v1/sessions", "POST /v1/sessions", "GET /v1/approvals"}
+"""Routes that take no handle."""
+IN_HEADERS = {"/mcp", "/mcp/{profile}"}
+IN_QUERIES = {"/message"}
+IN_PATHS = {"session_id", "execution_id", "question_id", "request_id"}
+ARGUMENTS = {("execute_code", "session"), ("execute_code", "plan"), ("wait", "id")}
+OTHER_ARGUMENTS = {
+    ("search_tools", "queries"), ("search_tools", "server"), ("search_tools", "read_only"), ("search_tools", "limit"),
+    ("get_tool_definition", "paths"), ("get_tool_definition", "form"), ("execute_code", "code"),
+    ("execute_code", "language"), ("execute_code", "timeout_s"), ("execute_code", "patience_s"),
+    ("execute_code", "preview"), ("execute_code", "dry_run"), ("wait", "patience_s"), ("wait", "offset"),
+    ("wait", "cancel"),
+}  # fmt: skip
+BODIES: dict[str, Any] = {
+    "runCode": {"code": "1"}, "installPackages": {"packages": ["x"]}, "takeCheckpoint": {"name": "x"},
+    "searchTools": {"queries": ["x"]}, "answerQuestion": {"how": "cancel"}, "answerApproval": {"approve": True},
+}  # fmt: skip
+QUERIES = {"getDefinition": "?path=x", "removeFile": "?path=x", "readFile": "?path=x", "writeFile": "?path=x"}
+_FACTS = re.compile(r'"_meta":{"moonpool/envelope":.*?}},')
+"""Of an execution: its own id, its times."""
+
+
+@dataclass(frozen=True)
+class Use:
+    """One way to use a handle: a request in which `{id}` stands for it."""
+
+    what: str
+    method: str
+    path: str
+    headers: dict[str, str]
+    body: Any
+    real: str
+    unknown: str
+
+
+def paths(routes: Iterable[BaseRoute], before: str = "") -> Iterator[tuple[str, str, str]]:
+    """Path, method (empty: any) and name of every route."""
+    for route in routes:
+        if isinstance(route, Mount):
+            yield from paths(route.routes, before + route.path)
+        else:
+            assert isinstance(route, Route)
+            methods = (route.methods or {""}) - {"HEAD"}
+            yield from ((before + route.path, method, route.name) for method in methods)
+
+
+def other(handle: str) -> str:
+    """An id of the same form that was never given out."""
+    return handle[:-1] + ("0" if handle[-1] != "0" else "1")
+
+
+@dataclass(frozen=True)
+class Owned:
+    """What the caller `a` has, by kind of handle."""
+
+    session: str  # of MCP
+    event: str
+    stream: str  # of HTTP+SSE
+    execution: str
+    plan: str
+    run: str  # whose file it is
+    in_paths: dict[str, str]
+
+
+@pytest.fixture(scope="module")
+async def service() -> AsyncGenerator[OpenService]:
+    callers = {
+        "a": caller("a"),
+        "neighbour": caller("neighbour", scopes=SCOPES_BUT_APPROVE),
+        "elsewhere": caller("a", organisation="another"),
+    }
+    async with serving(callers, config=CONFIG, approval_wait_s=0.1) as one:
+        yield one
+
+
+@pytest.fixture(scope="module")
+async def owned(service: OpenService) -> AsyncGenerator[Owned]:
+    a = {"authorization": "Bearer a"}
+
+    async def run(code: str, **more: Any) -> Any:
+        answer = await service.post(execute(code, **more), **a, **VERSION)
+        return answer.json()["result"]["structuredContent"]
+
+    async with AsyncExitStack() as stack:
+        session = named(await service.session(**a))
+        _, events = await stack.enter_async_context(
+            streaming(service, "GET", headers={**session, "accept": "text/event-stream"})
+        )
+        event = (await anext(events))["id"]
+        _, told = await stack.enter_async_context(streaming(service, "GET", "/sse", headers=a))
+        stream = (await anext(told))["text"].partition("=")[2]
+        await run("x = 1; open('f.txt', 'w').write('secret')", session="mine")
+        await run("open('f.txt', 'w').write('secret')")
+        files = (await service.post(request("resources/list"), **a)).json()["result"]["resources"]
+        going = (await run(RUNNING, patience_s=0))["execution"]
+        plan = (await run(WRITING, dry_run=True))["plan"]["plan_id"]
+        opened = await service.http.post("/v1/sessions", json={}, headers=a)
+        of_http = opened.json()["id"]
+        asking = {"code": ASKING, "id": HTTP_ID}
+        lines = await stack.enter_async_context(
+            service.http.stream("POST", f"/v1/sessions/{of_http}/executions", json=asking, headers=a)
+        )
+        asked: dict[str, Any] = {}
+        each = lines.aiter_lines()
+        while asked.get("type") != "approval":
+            asked = json.loads(await anext(each))
+        yield Owned(
+            session=session["mcp-session-id"], event=event, stream=stream, execution=going, plan=plan,
+            run=files[0]["uri"].split("/")[2],
+            in_paths={"session_id": of_http, "execution_id": HTTP_ID, "question_id": HTTP_ID,
+                      "request_id": asked["request"]["request_id"]},
+        )  # fmt: skip
+        await service.http.delete(f"/v1/sessions/{of_http}", headers=a)
+        cancel = request("tools/call", {"name": "wait", "arguments": {"id": going, "cancel": True}})
+        await service.post(cancel, **a)
+
+
+def uses(service: OpenService, owned: Owned) -> Iterator[Use]:
+    """Every handle at every route that takes it."""
+    listed = request("tools/list")
+    for path in ("/mcp", "/mcp/code"):
+        session, guess = owned.session, other(owned.session)
+        for method, body in (("POST", listed), ("GET", None), ("DELETE", None)):
+            headers = {"accept": "text/event-stream, application/json", "mcp-session-id": "{id}"}
+            yield Use("session", method, path, headers, body, session, guess)
+        headers = {"accept": "text/event-stream", "mcp-session-id": session, "last-event-id": "{id}"}
+        yield Use("stream", "GET", path, headers, None, owned.event, other(owned.event))
+
+        def tool(what: str, name: str, arguments: Any, real: str, unknown: str = "", path: str = path) -> Use:
+            body = request("tools/call", {"name": name, "arguments": arguments})
+            return Use(what, "POST", path, VERSION, body, real, unknown or other(real))
+
+        for cancel in (False, True):
+            yield tool(
+                "execution", "wait", {"id": "{id}", "cancel": cancel, "offset": 0, "patience_s": 0}, owned.execution
+            )
+        yield tool("plan", "execute_code", {"code": WRITING, "plan": "{id}"}, owned.plan)
+        yield tool("kernel", "execute_code", {"code": "result = x", "session": "{id}"}, "mine", "none")
+        for place, never in (("mine", "none"), (owned.run, other(owned.run))):
+            body = request("resources/read", {"uri": "moonpool://{id}/f.txt"})
+            yield Use("file", "POST", path, VERSION, body, place, never)
+    yield Use("stream", "POST", "/message?sessionId={id}", {}, listed, owned.stream, other(owned.stream))
+    for path, method, name in paths(service.service.routes):
+        for place in re.findall(r"{(\w+)}", path) if path.startswith("/v1") else ():
+            real = owned.in_paths[place]
+            rest = {**owned.in_paths, place: "{id}"}
+            asked = path.format_map(rest) + QUERIES.get(name, "")
+            yield Use(f"{place} of {name}", method, asked, {}, BODIES.get(name, {}), real, other(real))
+
+
+async def answered(service: OpenService, use: Use, handle: str, credential: str) -> tuple[int, dict[str, str], str]:
+    """Status, headers and body, with the handle taken out."""
+
+    def filled(text: str) -> str:
+        return text.replace("{id}", handle)
+
+    headers = {**JSON_TYPE, **{name: filled(value) for name, value in use.headers.items()}}
+    content = filled(json.dumps(use.body)) if use.body is not None else None
+    sent = service.http.build_request(
+        use.method, filled(use.path), content=content, headers={**headers, "authorization": f"Bearer {credential}"}
+    )
+    answer: httpx2.Response = await service.http.send(sent)
+    left = {name: value for name, value in answer.headers.items() if name not in {"date", "content-length"}}
+    return answer.status_code, left, _FACTS.sub("", answer.text.replace(handle, "ID"))
+
+
+@pytest.mark.claim("C-TEN-1", "C-TEN-2")
+@pytest.mark.req("B-025", "B-059", "C-025", "C-028", "C-040", "F-007", "F-008", "F-009")
+async def test_a_foreign_handle_answers_like_one_that_never_was(service: OpenService, owned: Owned) -> None:
+    tried: set[str] = set()
+    with anyio.fail_after(120):
+        for credential in FOREIGN:
+            for use in uses(service, owned):
+                assert len(use.real) == len(use.unknown), use.what
+                found = await answered(service, use, use.real, credential)
+                never = await answered(service, use, use.unknown, credential)
+                assert found == never, (credential, use)
+                assert "secret" not in found[2]
+                tried.add(use.what.partition(" ")[0])
+            lists = [await service.http.get(path, headers={"authorization": f"Bearer {credential}"})
+                     for path in ("/v1/sessions", "/v1/approvals")]  # fmt: skip
+            assert lists[0].json() == {"sessions": []}
+            assert lists[1].status_code == 403 or lists[1].json() == {"approvals": []}
+    assert tried == {"session", "stream", "execution", "plan", "kernel", "file", *IN_PATHS}
+    for use in uses(service, owned):  # and to their owner they are something else
+        if use.what in {"file", "execution", "kernel"}:
+            status, _, text = await answered(service, use, use.real, "a")
+            assert (status, "unknown" in text or "no resource" in text or "NameError" in text) == (200, False), use
+
+
+async def test_every_route_and_every_argument_has_been_looked_at(service: OpenService) -> None:
+    known: set[str] = set()
+    for path, method, _ in paths([*service.service.routes, *service.service.public]):
+        route = f"{method} {path}".strip()
+        places = set(re.findall(r"{(\w+)}", path)) - {"profile"}
+        assert places <= IN_PATHS, f"{route} takes a handle that test_handles does not know"
+        if not places:
+            known.add(route)
+    assert known == WITHOUT | IN_HEADERS | IN_QUERIES
+    tools = (await service.post(request("tools/list"), authorization="Bearer a")).json()["result"]["tools"]
+    taken = {(tool["name"], name) for tool in tools for name in tool["inputSchema"]["properties"]}
+    assert taken == ARGUMENTS | OTHER_ARGUMENTS
+    assert set(PROFILES.by_name) <= {"code", "direct", "ipybox"}
+
+
+@pytest.mark.claim("C-WEB-1", "C-WEB-2")
+@pytest.mark.req("B-076", "E-004", "E-010", "F-017")
+async def test_no_route_is_open_to_nobody_or_to_pages_of_others(service: OpenService) -> None:
+    for path, method, _ in paths(service.service.routes):
+        for verb in (method,) if method else ("GET", "POST", "PUT", "DELETE"):
+            address = re.sub(r"{\w+}", "code", path)
+
+            async def status(verb: str = verb, address: str = address, **headers: str) -> tuple[int, str]:
+                answer = await service.http.request(verb, address, content=b"{broken", headers={**JSON_TYPE, **headers})
+                return answer.status_code, answer.headers.get("www-authenticate", "")[:6]
+
+            assert await status() == (401, "Bearer"), (verb, path)
+            assert await status(authorization="Bearer a", origin="https://evil.example") == (403, ""), (verb, path)
+            assert await status(authorization="Bearer a", host="evil.example") == (421, ""), (verb, path)
+
+
+@pytest.mark.claim("C-APP-4")
+async def test_a_client_is_not_asked_about_the_calls_of_its_own_code(service: OpenService) -> None:
+    greeting = handshake("2025-11-25", elicitation={"form": {}})
+    a = {"authorization": "Bearer a"}
+    opened = await service.post(greeting, **a)
+    session = {"mcp-session-id": opened.headers["mcp-session-id"], **a}
+    headers = {**STREAMS, **session, "accept": "text/event-stream"}
+    with anyio.fail_after(60):
+        async with streaming(service, "POST", json=execute(ASKING, id=9), headers=headers) as (_, events):
+            heard = [event["data"] async for event in events if event["data"]]
+    assert [one.get("method") for one in heard] == [None]
+    assert heard[0]["result"]["structuredContent"]["error"]["type"] == "approval_pending"

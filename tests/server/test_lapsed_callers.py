@@ -1,0 +1,108 @@
+"""What a caller has open ends when its key is revoked or expires, or its organisation is disabled; and what probes say
+when the service lacks something.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+
+from moonpool.bootstrap.database import open_service_data
+from moonpool.features.keys.model import KeySpec
+from moonpool.settings import Settings
+from server.services import STREAMS, execute, serving
+from waiting import until
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+    from pathlib import Path
+
+    from moonpool.bootstrap.database import ServiceData
+    from server.services import OpenService
+
+pytestmark = pytest.mark.anyio
+BLOCKED = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
+
+
+@asynccontextmanager
+async def operating(state: Path) -> AsyncGenerator[tuple[OpenService, ServiceData]]:
+    """A service with keys, and its data as another process, a command's, has it."""
+    state.mkdir()
+    async with serving(state=state, keys=True) as service, open_service_data(Settings.load({}), state) as data:
+        yield service, data
+
+
+async def everything_open(service: OpenService, key: str) -> list[asyncio.Task[Any]]:
+    """A session of MCP whose code runs and that listens, one of `/v1` whose code runs; tasks that read all of it."""
+    auth = {"authorization": f"Bearer {key}"}
+    session = await service.session(**auth)
+    named = {**STREAMS, **{name.replace("_", "-"): value for name, value in session.items()}}
+    served = (await service.http.post("/v1/sessions", json={}, headers=auth)).json()["id"]
+    begun = [anyio.Event() for _ in range(2)]
+
+    async def read(number: int | None, method: str, path: str, body: Any) -> None:
+        async with service.http.stream(method, path, json=body, headers=named) as response:
+            assert response.status_code == 200
+            async for line in response.aiter_lines():
+                if number is not None and "begun" in line:
+                    begun[number].set()
+
+    code = {"id": "0" * 32, "language": "python", "code": BLOCKED}
+    tasks = [
+        asyncio.create_task(read(0, "POST", "/mcp", execute(BLOCKED, id=7, meta={"progressToken": 1}))),
+        asyncio.create_task(read(None, "GET", "/mcp", None)),
+        asyncio.create_task(read(1, "POST", f"/v1/sessions/{served}/executions", code)),
+    ]
+    for event in begun:
+        await event.wait()
+    return tasks
+
+
+@pytest.mark.req("J-040", "F-005")
+@pytest.mark.skipif(os.geteuid() != 0, reason="without root there is one uid, which the backend of other tests has")
+async def test_all_that_a_caller_has_open_ends_with_its_key_and_another_callers_goes_on(tmp_path: Path) -> None:
+    with anyio.fail_after(120):
+        async with operating(tmp_path / "state") as (service, data):
+            await data.organisations.create("acme")
+            spec = KeySpec(organisation_id="acme")
+            revoked, other = [await data.keys.create(spec) for _ in range(2)]
+            tasks = await everything_open(service, revoked.text)
+            others = await service.session(authorization=f"Bearer {other.text}")
+
+            await data.keys.revoke(revoked.stored.key_id)
+            await asyncio.wait(tasks)
+            assert service.service.limiter.held == 0
+            assert not service.service.sessions.owners
+            refused = await service.post(execute("result = 1"), authorization=f"Bearer {revoked.text}")
+            assert refused.status_code == 401
+            assert (await service.post(execute("result = 1"), **others)).status_code == 200
+
+            await data.organisations.disable("acme")
+            await until(lambda: not service.service.servers.owners)
+            assert (await service.post(execute("result = 1"), **others)).status_code == 401
+
+
+@pytest.mark.req("G-023")
+async def test_readyz_says_in_a_word_that_the_database_is_gone_and_that_it_is_back(tmp_path: Path) -> None:
+    state = tmp_path / "state"
+    with anyio.fail_after(120):
+        async with operating(state) as (service, _):
+
+            async def said(wanted: tuple[int, str]) -> bool:
+                answer = await service.http.get("/readyz")
+                return (answer.status_code, answer.text) == wanted
+
+            assert await said((200, "ready\n"))
+            (database,) = state.rglob("service*.sqlite3")
+            away = database.rename(tmp_path / "away")
+            while not await said((503, "database\n")):  # noqa: ASYNC110
+                await anyio.sleep(0.05)
+            assert (await service.http.get("/healthz")).status_code == 200
+            away.rename(database)
+            while not await said((200, "ready\n")):  # noqa: ASYNC110
+                await anyio.sleep(0.05)

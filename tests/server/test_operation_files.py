@@ -1,0 +1,107 @@
+"""What an operator installs, checked by what reads it; and a backup under load that is restored elsewhere."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.to_thread
+import pytest
+import yaml
+
+from cli.console import moonpool
+from moonpool.bootstrap.administration import Administration
+from moonpool.bootstrap.database import open_service_data
+from moonpool.features.keys.model import KeySpec
+from moonpool.settings import Settings
+
+PACKAGING = Path(__file__).parents[2] / "packaging"
+
+
+@pytest.mark.req("H-054", "H-057")
+def test_in_the_compose_example_only_the_broker_has_a_way_out() -> None:
+    text = (PACKAGING / "compose.yaml").read_text(encoding="utf-8")
+    compose: Any = yaml.safe_load(text)
+    services, networks = compose["services"], compose["networks"]
+    ways_out = {name for name, network in networks.items() if not (network or {}).get("internal")}
+
+    assert ways_out == {"egress"}
+    assert [name for name, one in services.items() if ways_out & set(one["networks"])] == ["moonpool"]
+    assert [name for name, one in services.items() if "ports" in one] == ["moonpool"]
+    assert all(port.startswith("127.0.0.1:") for port in services["moonpool"]["ports"])
+    assert not any(one.get("privileged") or "network_mode" in one or "pid" in one for one in services.values())
+    assert "docker.sock" not in text
+    given = {key: str(value) for key, value in services["moonpool"]["environment"].items()}
+    chosen = Settings.load(given)
+    assert chosen.database_url.startswith("postgresql://moonpool@database/")
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
+def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
+    name = "moonpool-serve.service"
+    text = (PACKAGING / "systemd" / name).read_text(encoding="utf-8")
+    command = "/opt/moonpool/bin/moonpool"
+    assert f"ExecStart={command} serve " in text
+    unit = tmp_path / name
+    text = text.replace(command, str(Path(sys.executable).parent / "moonpool"))
+    text = text.replace("DelegateSubgroup=supervisor\n", "")  # which systemd before 254 does not know
+    unit.write_text(text, encoding="utf-8")
+    done = subprocess.run(
+        ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", unit],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, [line for line in done.stderr.splitlines() if name in line]) == (0, []), done.stderr
+
+
+def test_the_units_options_are_those_of_the_command(tmp_path: Path) -> None:
+    text = (PACKAGING / "systemd" / "moonpool-serve.service").read_text(encoding="utf-8")
+    (line,) = [line for line in text.splitlines() if line.startswith("ExecStart=")]
+    shown = moonpool(tmp_path, "serve", "--help").stdout.decode()
+    assert [word for word in line.split() if word.startswith("--") and word not in shown] == []
+
+
+@pytest.mark.anyio
+async def test_a_backup_under_load_is_restored_with_whole_chains_and_keys_that_work(tmp_path: Path) -> None:
+    data, copy, restored = tmp_path / "data", tmp_path / "copy", tmp_path / "restored"
+    data.mkdir(mode=0o700)
+    settings = Settings.load({}, data_dir=data)
+    made: dict[str, str] = {}
+    with anyio.fail_after(120):
+        async with open_service_data(settings, data) as opened, anyio.create_task_group() as tasks:
+            administration = Administration(opened=opened, settings=settings, data=data, by="test")
+            first = await administration.create_key(KeySpec(organisation_id="acme"))
+
+            async def load() -> None:
+                for _ in range(500):
+                    new = await administration.create_key(KeySpec(organisation_id="acme"))
+                    made[new.stored.key_id] = new.text
+                    under_way.set()
+
+            under_way = anyio.Event()
+            tasks.start_soon(load)
+            await under_way.wait()
+            done = await anyio.to_thread.run_sync(lambda: moonpool(tmp_path, "db", "backup", copy, "--data-dir", data))
+            assert done.exit_code == 0, done.stderr
+            tasks.cancel_scope.cancel()
+    again = moonpool(tmp_path, "db", "backup", copy, "--data-dir", data)
+    assert (again.exit_code, "backup_failed" in again.stderr) == (2, True)
+    assert {path.stat().st_mode & 0o077 for path in (copy, *copy.rglob("*"))} == {0}
+
+    shutil.copytree(copy, restored)
+    verified = moonpool(tmp_path, "audit", "verify", "--org", "acme", "--data-dir", restored)
+    assert (verified.exit_code, b"chain whole" in verified.stdout) == (0, True)
+    shown = moonpool(tmp_path, "audit", "show", "--org", "acme", "--data-dir", restored, "--json", "--tail", "10000")
+    recorded = {json.loads(line)["subject"] for line in shown.stdout.splitlines()}
+    async with open_service_data(Settings.load({}, data_dir=restored), restored) as opened:
+        assert await opened.keys.verify(first.text) is not None
+        kept = [key.key_id for key in await opened.keys.all("acme") if key.key_id in made]
+        assert len(set(kept) - recorded) <= 1  # the one that was just being made
+        assert all([await opened.keys.verify(made[key_id]) is not None for key_id in kept])

@@ -1,0 +1,218 @@
+"""Replicas of the service on one PostgreSQL: a journal, executions and questions of either, some that die."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import sys
+from collections import Counter
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import pytest
+from anyio.to_thread import run_sync
+
+from apps import DATA, fixture_server
+from moonpool.configuration.servers import parse_config
+from moonpool.engine.shared_executions import SharedExecutions
+from moonpool.store.postgres_connections import open_connections
+from moonpool.store.postgres_journal import PostgresJournalPlace
+from moonpool.store.signals import open_signals
+from run_folder import run_folder
+from server.services import caller, execute, serving
+from server.test_http_long_runs import gated, told, wait
+from server.test_serve_command import Serving
+from store.journals import address_of, reader_of
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
+    from moonpool.configuration.servers import McpConfig
+    from postgres import PostgresServer
+    from server.services import OpenService
+
+ROOT = Path(__file__).parents[2]
+if str(ROOT) not in sys.path:
+    sys.path.append(str(ROOT))
+
+from bench.service_kills import ServiceKilling  # noqa: E402  the benchmarks are no part of the distribution
+
+pytestmark = pytest.mark.anyio
+SERVERS = {"mcpServers": {"echo": fixture_server("echo.py")}}
+CONFIG = parse_config(json.dumps(SERVERS).encode(), source="test", environ=os.environ)
+CALLERS = {"a": caller("a"), "b": caller("b")}
+
+
+@asynccontextmanager
+async def replicas(
+    database: str, folder: Path, count: int = 2, config: McpConfig = CONFIG, **settings: Any
+) -> AsyncGenerator[list[OpenService]]:
+    """Each with a folder of its own, as on machines of their own."""
+    async with AsyncExitStack() as stack:
+        yield [
+            await stack.enter_async_context(
+                serving(CALLERS, config=config, state=folder / str(one), database_url=database, **settings)
+            )
+            for one in range(count)
+        ]
+
+
+async def run(service: OpenService, code: str, **more: Any) -> Any:
+    return told((await service.post(execute(code, **more), authorization="Bearer a")).json())
+
+
+DEAD = f"run_{'d' * 32}"
+
+
+async def mark_of_a_dead_replica(database: str, execution_id: str) -> None:
+    address = address_of(database)
+    async with open_connections(address) as connections, open_signals(address) as signals:
+        await SharedExecutions(connections, signals, "default", "replica/dead").mark(execution_id, "key:a")
+
+
+@pytest.mark.req("H-058")
+async def test_executions_of_both_are_on_one_chain_and_reached_at_either(database: str, tmp_path: Path) -> None:
+    with anyio.fail_after(200):
+        async with replicas(database, tmp_path) as (one, other):
+            answers = await asyncio.gather(*(run(each, f"result = {n}") for n in range(4) for each in (one, other)))
+            begun = [(await run(one, gated(tmp_path / name), patience_s=0))["execution"] for name in ("go", "never")]
+            waiting = asyncio.ensure_future(wait(other, begun[0]))
+            foreign = await wait(other, begun[0], who="b", cancel=True)
+            still = await wait(other, begun[0], patience_s=0)
+            cancelled = await wait(other, begun[1], cancel=True)
+            (tmp_path / "go").touch()
+            outcome = await waiting
+            await mark_of_a_dead_replica(database, DEAD)
+            dead = await wait(other, DEAD)
+            after = [await wait(each, begun[1]) for each in (one, other)]
+        reader = reader_of(database)
+        assert (await run_sync(reader.verify)).ok
+        kinds = Counter(row.kind for row in await run_sync(lambda: list(reader.rows())))
+
+    assert sorted(answer["data"] for answer in answers) == [0, 0, 1, 1, 2, 2, 3, 3]
+    assert outcome == {"ok": True, "data": 42, "stdout": "begun\n"}
+    assert still["state"] == "running"
+    assert "execution_unknown" in json.dumps(foreign)
+    assert cancelled["state"] == "cancelled"
+    assert [("execution_cancelled" in json.dumps(one), "execution_unknown" in json.dumps(one)) for one in after] == [
+        (True, False),
+        (False, True),
+    ]
+    assert (dead["state"], "execution_lost" in json.dumps(dead)) == ("lost", True)
+    assert kinds["execution_start"] == kinds["execution_end"] == 10
+    assert list(tmp_path.glob("**/audit.sqlite3")) == []
+
+
+@pytest.mark.slow
+@pytest.mark.req("H-059")
+async def test_a_database_that_goes_away_under_a_call_stops_all_calls_until_it_is_back(
+    postgres: PostgresServer, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(PostgresJournalPlace.__init__, "__defaults__", (0.2, None))  # how long it is waited for
+    tools, seen = tmp_path / "tools.json", tmp_path / "seen.jsonl"
+    tools.write_text(json.dumps([{"name": "put", "inputSchema": {"type": "object"}}]), "utf-8")
+    servers = {"echo": fixture_server("echo.py"), "recorder": fixture_server("recorder.py", str(tools), str(seen))}
+    config = parse_config(json.dumps({"mcpServers": servers}).encode(), source="test", environ=os.environ)
+    put = "import servers.recorder as r\nresult = await r.put(token='x')"
+    with anyio.fail_after(120):
+        async with serving(CALLERS, config=config, state=tmp_path / "state", database_url=database) as service:
+            assert "x" in json.dumps(await run(service, put))
+            begun = (await run(service, gated(tmp_path / "go"), patience_s=0))["execution"]
+            while "begun" not in (await wait(service, begun, patience_s=0.05, offset=0)).get("output", ""):
+                pass
+            postgres.kill()
+            (tmp_path / "go").touch()
+            withheld, refused = await wait(service, begun), await run(service, put)
+            postgres.start()
+            again = await run(service, put)
+        assert (await run_sync(reader_of(database).verify)).ok
+    for answer in (withheld, refused):
+        assert "journal" in json.dumps(answer), answer
+        assert answer.get("ok") is False
+    assert "x" in json.dumps(again)
+    assert len(seen.read_bytes().splitlines()) == 2
+
+
+@pytest.mark.slow
+async def test_a_replica_that_was_taken_for_dead_ends(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MOONPOOL_REPLICA_LEASE_S", "2")
+
+    def serve() -> tuple[int, str]:
+        with Serving(tmp_path, "--database-url", database, "--data-dir", str(tmp_path / "state")) as serving:
+            assert serving.post(execute("result = 1")).status_code == 200
+            asyncio.run(fence_all())
+            return serving.process.wait(60), "".join(serving.said)
+
+    async def fence_all() -> None:
+        async with open_connections(address_of(database)) as connections:
+            await connections.fetch("DELETE FROM replica", within_s=30)
+
+    exit_code, said = await run_sync(serve)
+    assert exit_code == 2
+    assert "taken this one for dead" in said
+    assert said.rstrip().endswith("[replica_lost]")
+
+
+@pytest.mark.slow
+@pytest.mark.req("H-058")
+async def test_kills_of_replicas_under_load_lose_nothing(database: str, tmp_path: Path) -> None:
+    """A short form of `bench.service_kills`."""
+    seed = secrets.randbits(32)
+    folder = run_folder() / f"kills-{seed:08x}"  # sandbox uids must be able to pass through it
+    folder.mkdir(mode=0o755)
+    with anyio.fail_after(250):
+        outcome = await ServiceKilling(database, DATA, folder, seed=seed).run(6)
+    assert outcome.faults == [], f"seed {seed}: {outcome.summary()}"
+    assert outcome.answers > 0
+
+
+ASKING = parse_config(
+    json.dumps({"mcpServers": {"echo": fixture_server("echo.py", ask=["*"])}}).encode(),
+    source="test",
+    environ=os.environ,
+)
+TEXT = "from servers.echo import text\nr = await text(text='hi')\nresult = r.data if r.ok else r.error['message']"
+
+
+async def open_questions(service: OpenService) -> list[Any]:
+    with anyio.fail_after(60):
+        while True:
+            answer = await service.http.get("/v1/approvals", headers={"authorization": "Bearer b"})
+            assert answer.status_code == 200, answer.text
+            if found := answer.json()["approvals"]:
+                return found
+
+
+@pytest.mark.slow
+async def test_what_one_asks_is_answered_at_the_other(database: str, tmp_path: Path) -> None:
+    with anyio.fail_after(200):
+        async with replicas(database, tmp_path, config=ASKING) as (one, other):
+            told_ones: list[Any] = []
+            for approve in (True, False):
+                running = asyncio.ensure_future(run(one, TEXT))
+                (question,) = await open_questions(other)
+                path = f"/v1/approvals/{question['request']['request_id']}"
+                own = await other.http.post(path, json={"approve": True}, headers={"authorization": "Bearer a"})
+                assert own.status_code == 403, own.text
+                given = await other.http.post(path, json={"approve": approve}, headers={"authorization": "Bearer b"})
+                assert given.status_code == 204, given.text
+                told_ones.append(await running)
+    assert told_ones[0]["data"] == "hi"
+    assert "not approved" in told_ones[1]["data"]
+
+
+@pytest.mark.slow
+async def test_a_budget_is_spent_once_at_both(database: str, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text("version = 1\n[budget.key]\ncalls = 3\n", encoding="utf-8")
+    policy.chmod(0o600)
+    with anyio.fail_after(200):
+        async with replicas(database, tmp_path, policy=policy) as both:
+            answers = await asyncio.gather(*(run(each, TEXT) for _ in range(3) for each in both))
+    assert sorted(answer["data"] == "hi" for answer in answers) == [False] * 3 + [True] * 3
