@@ -26,9 +26,9 @@ from bench.sampling import Case, median, percentile, take_turns
 from moonpool.core.audit import record_bytes
 from moonpool.store.database.addresses import PostgresAddress
 from moonpool.store.journal import open_journal
-from moonpool.store.postgres_chain import create_schema
 from moonpool.store.postgres_connections import open_connections
 from moonpool.store.postgres_journal import open_postgres_journal
+from moonpool.store.postgres_schema import create_schema
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 

@@ -72,7 +72,7 @@ def test_the_line_for_claude_code_names_a_command_that_works(config: Path) -> No
 async def test_the_entry_of_the_page_reaches_a_service() -> None:
     (snippet,) = [one for one in snippets("remote-config") if one.page == CONNECT]
     entry = json.loads(snippet.text)["mcpServers"]["moonpool"]
-    (server,) = parse_config(snippet.text.encode(), source=CONNECT, environ={}).servers
+    (server,) = parse_config(snippet.text.encode(), source=CONNECT, environ={"MOONPOOL_KEY": "sk"}).servers
     key = entry["headers"]["Authorization"].removeprefix("Bearer ")
 
     async with serving({key: caller("a")}) as service:

@@ -168,9 +168,15 @@ def test_the_demo_is_as_it_should_be(tmp_path: Path) -> None:
     assert "\x1b" not in done.stdout  # no terminal, no colour
     block = section(read("README.md"), "What the demo prints").partition("```text\n")[2].partition("```")[0]
     told = [line.removesuffix("…") for line in block.splitlines() if line]
-    missing = [one for one in told if not any(line.startswith(one) for line in done.stdout.splitlines())]
+    printed = [_without_sizes(line) for line in done.stdout.splitlines()]
+    missing = [one for one in told if not any(line.startswith(_without_sizes(one)) for line in printed)]
     assert missing == [], f"the README shows what the demo no longer prints; it prints\n{done.stdout}"
     assert len(told) > 12
+
+
+def _without_sizes(line: str) -> str:
+    """Answers of the time server name the day of the week, so sizes differ from day to day."""
+    return re.sub(r"[\d,]+(?= +(?:bytes|tokens))", "N", line)
 
 
 @pytest.mark.slow

@@ -5,6 +5,7 @@ when the service lacks something.
 from __future__ import annotations
 
 import asyncio
+import os
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -63,6 +64,7 @@ async def everything_open(service: OpenService, key: str) -> list[asyncio.Task[A
 
 
 @pytest.mark.req("J-040", "F-005")
+@pytest.mark.skipif(os.geteuid() != 0, reason="without root there is one uid, which the backend of other tests has")
 async def test_all_that_a_caller_has_open_ends_with_its_key_and_another_callers_goes_on(tmp_path: Path) -> None:
     with anyio.fail_after(120):
         async with operating(tmp_path / "state") as (service, data):

@@ -83,11 +83,13 @@ async def test_a_backup_under_load_is_restored_with_whole_chains_and_keys_that_w
                 for _ in range(500):
                     new = await administration.create_key(KeySpec(organisation_id="acme"))
                     made[new.stored.key_id] = new.text
+                    under_way.set()
 
+            under_way = anyio.Event()
             tasks.start_soon(load)
+            await under_way.wait()
             done = await anyio.to_thread.run_sync(lambda: moonpool(tmp_path, "db", "backup", copy, "--data-dir", data))
             assert done.exit_code == 0, done.stderr
-            assert made
             tasks.cancel_scope.cancel()
     again = moonpool(tmp_path, "db", "backup", copy, "--data-dir", data)
     assert (again.exit_code, "backup_failed" in again.stderr) == (2, True)

@@ -156,9 +156,13 @@ class ApprovalQuestion:
             raise self._not_answerable()
 
     def _check_terms(self) -> None:
-        check_seen(self.request, whole=False)
+        request = self.request
+        check_seen(request, whole=False)
         if self._grants is None:
             raise ApprovalAnswerError("approval grants are not kept here; approve this one call, without terms")
+        if not request.tool_digest:
+            problem = f"request {request.request_id} is not about a call of a tool"
+            raise ApprovalAnswerError(f"{problem}, so it cannot have an approval grant; approve it without terms")
 
     def _not_answerable(self) -> ApprovalAnswerError:
         waiting = "being answered" if self._claimed else QueueState.WITHDRAWN

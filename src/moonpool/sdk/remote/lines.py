@@ -32,12 +32,15 @@ _decoder: Final = msgspec.json.Decoder(Line)
 class ExecutionLines:
     """Sends the code with the first read."""
 
-    def __init__(self, connection: Connection, session_path: str, asked: RunCode, *, away_s: float = AWAY_S) -> None:
-        """`asked` has an id, so that the code runs once however often it is sent. The service may be away for `away_s`;
-        0: code is sent once, and what breaks is not read on.
+    def __init__(
+        self, connection: Connection, session_path: str, asked: RunCode, *, away_s: float | None = None
+    ) -> None:
+        """`asked` has an id, so that the code runs once however often it is sent. The service may be away for `away_s`
+        (`AWAY_S`); 0: code is sent once, and what breaks is not read on.
         """
         assert asked.id is not None
-        self._connection, self._asked, self._away_s = connection, asked, away_s
+        self._connection, self._asked = connection, asked
+        self._away_s = AWAY_S if away_s is None else away_s
         self.path = f"{session_path}/executions"
         self._seq = 0
         self._opened: AsyncExitStack | None = None

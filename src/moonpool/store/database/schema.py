@@ -25,7 +25,7 @@ HEAD: Final = "0006"
 MIGRATIONS: Final = Path(__file__).with_name("migrations")
 _LOCK: Final = 0x6D6F6F6E706F6F6C  # "moonpool"; any number that others do not use
 _VERSION_TABLE: Final = "alembic_version"
-_JOURNAL: Final = "audit_"
+_JOURNAL: Final = ("audit_", "replica", "kept_execution")
 """Tables of the audit journal begin so. It sees to them itself, and may have been there first."""
 
 
