@@ -81,7 +81,7 @@ class Serving:
 
 
 @pytest.mark.claim("C-WEB-2")
-@pytest.mark.req("B-078", "E-056")
+@pytest.mark.req("B-078")
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
