@@ -81,7 +81,7 @@ async def door(tmp_path: Path) -> AsyncGenerator[Door]:
 
 
 @pytest.mark.claim("C-KEY-3")
-@pytest.mark.req("J-039")
+@pytest.mark.req("F-024", "J-039")
 async def test_the_fourth_attempt_is_refused_whatever_it_has_and_other_addresses_are_not(door: Door) -> None:
     for _ in range(FAILURES_MAX):
         assert await door.answer("sk-local-guess") == "401"

@@ -212,6 +212,23 @@ async def test_an_organisation_that_could_not_be_opened_is_tried_again(monkeypat
         assert (await service.post(request("ping"), authorization="Bearer me")).status_code == 200
 
 
+@pytest.mark.claim("C-TEN-1")
+async def test_where_tenants_cannot_be_kept_apart_a_second_organisation_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As of a process that is not root's."""
+    monkeypatch.setattr("moonpool.bootstrap.service.serves_several_tenants", lambda: False)
+    async with served({"first": caller("first"), "second": caller("second", "acme")}) as service:
+        second = {"authorization": "Bearer second"}
+        assert (await service.post(request("ping"), authorization="Bearer first")).status_code == 200
+        for refused in (
+            await service.post(request("ping"), **second),
+            await service.http.post("/v1/sessions", json={}, headers=second),
+        ):
+            assert (refused.status_code, "this service serves another organisation" in refused.text) == (503, True)
+        assert (await service.post(request("ping"), authorization="Bearer first")).status_code == 200
+
+
 async def test_a_profile_that_is_not_offered_is_unknown() -> None:
     callers = {"any": caller("any"), "one": caller("one", profile="code")}
     async with served(callers) as service:
@@ -238,7 +255,7 @@ async def test_probes_need_no_credential_and_say_little() -> None:
         assert (refused.status_code, refused.headers["retry-after"]) == (503, "1")
 
 
-@pytest.mark.req("G-023")
+@pytest.mark.req("E-001", "G-023")
 async def test_figures_are_for_everybody_only_without_authentication(service: OpenService) -> None:
     figures = await service.http.get("/metrics")
 
