@@ -23,7 +23,7 @@ from commands.process import SCRIPT, Command
 from installs import node_environment
 from server.other_clients import inspector_command, old_sdk_python
 from server.raw_client import environment
-from server.services import JSON_TYPE, STREAMS, execute, request
+from server.services import JSON_TYPE, execute, handshake, request
 from waiting import wait_until
 
 
@@ -147,23 +147,29 @@ def test_a_call_in_progress_ends_before_the_process_does(tmp_path: Path) -> None
 def test_a_second_signal_cuts_what_goes_on_and_the_process_ends_in_order(tmp_path: Path) -> None:
     """Interrupts, as Ctrl-C sends them; after `DRAIN_S` the same happens without the second."""
     begin = execute("print('begun', flush=True)\nimport time; time.sleep(600)", meta={"progressToken": 1})
-    with (
-        Serving(tmp_path, "--data-dir", str(tmp_path / "state")) as serving,
-        httpx2.stream("POST", serving.url, json=begin, headers=STREAMS, timeout=60) as answer,
-    ):
-        lines = answer.iter_lines()
-        while "begun" not in next(lines):
-            pass
-        serving.process.send_signal(signal.SIGINT)
-        wait_until(lambda: "stopping; calls in progress have 10 s" in "".join(serving.said), within_s=30)
-        with pytest.raises(httpx2.ConnectError):
-            serving.post(request("ping"))
-        serving.process.send_signal(signal.SIGINT)
-        rest = list[str]()
-        with suppress(httpx2.RemoteProtocolError):
-            rest.extend(lines)
-        assert [line for line in rest if not line.startswith(":")] == []  # no answer, and no frame that says the end
+    with Serving(tmp_path, "--data-dir", str(tmp_path / "state")) as serving:
+        session = {"mcp-session-id": serving.post(handshake()).headers["mcp-session-id"], "accept": "text/event-stream"}
+        older = serving.url.removesuffix("/mcp") + "/sse"
+        with (
+            httpx2.stream("GET", older, headers={"accept": "text/event-stream"}, timeout=60) as listening,
+            httpx2.stream("POST", serving.url, json=begin, headers={**JSON_TYPE, **session}, timeout=60) as answer,
+        ):
+            heard, lines = listening.iter_lines(), answer.iter_lines()
+            assert next(heard) == "event: endpoint"
+            while "begun" not in next(lines):
+                pass
+            serving.process.send_signal(signal.SIGINT)
+            wait_until(lambda: "stopping; calls in progress have 10 s" in "".join(serving.said), within_s=30)
+            with pytest.raises(httpx2.ConnectError):
+                serving.post(request("ping"))
+            serving.process.send_signal(signal.SIGINT)
+            (told,) = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
+            events = list[str]()
+            with suppress(httpx2.RemoteProtocolError):
+                events.extend(line for line in heard if line.startswith("event: "))
         assert serving.process.wait(30) == 0
+    assert told["error"]["code"] == -32000  # whoever hears it does not send the call again unknowing
+    assert events == []
 
 
 def _listening(port: int) -> list[str]:
