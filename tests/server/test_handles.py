@@ -41,7 +41,8 @@ if TYPE_CHECKING:
     from server.services import OpenService
 
 pytestmark = pytest.mark.anyio
-SERVERS = {"mcpServers": {"echo": fixture_server("echo.py", ask=["*"])}}
+THEIRS = fixture_server("echo.py", allow=["*"], expose="direct", organisations=["another"])
+SERVERS = {"mcpServers": {"echo": fixture_server("echo.py", ask=["*"]), "theirs": THEIRS}}
 CONFIG = parse_config(json.dumps(SERVERS).encode(), source="test", environ=os.environ)
 SCOPES = frozenset({"execute", "files"})  # who may approve or administer has to do with others of its organisation
 ASKING = "from servers.echo import text\nawait text(text='hi')"
@@ -291,6 +292,26 @@ async def test_every_route_and_every_argument_has_been_looked_at(service: OpenSe
     taken = {(tool["name"], name) for tool in tools for name in tool["inputSchema"]["properties"]}
     assert taken == ARGUMENTS | OTHER_ARGUMENTS
     assert set(served_profiles().by_name) == {"code", "direct", "ipybox"}
+
+
+@pytest.mark.claim("C-TEN-1")
+@pytest.mark.req("C-022", "C-025")
+async def test_a_tool_of_others_is_not_listed_and_answers_like_one_that_is_not_there(service: OpenService) -> None:
+    async def direct(who: str, method: str, params: Any = None) -> Any:
+        return (await service.post(request(method, params), path="/mcp/direct", authorization=f"Bearer {who}")).json()
+
+    async def called(who: str, name: str) -> Any:
+        return await direct(who, "tools/call", {"name": name, "arguments": {"word": "hi"}})
+
+    with anyio.fail_after(60):
+        for who in ("a", "neighbour"):
+            assert (await direct(who, "tools/list"))["result"]["tools"] == []
+            hidden, unknown = await called(who, "echo"), await called(who, "ecco")
+            assert hidden["error"]["code"] == -32602
+            assert json.dumps(hidden).replace("echo", "ecco") == json.dumps(unknown)
+        if "elsewhere" in FOREIGN:
+            assert "echo" in {tool["name"] for tool in (await direct("elsewhere", "tools/list"))["result"]["tools"]}
+            assert "result" in await called("elsewhere", "echo")
 
 
 @pytest.mark.claim("C-WEB-1", "C-WEB-2")
