@@ -172,6 +172,29 @@ def test_a_second_signal_cuts_what_goes_on_and_the_process_ends_in_order(tmp_pat
     assert events == []
 
 
+@pytest.mark.slow
+def test_after_a_crash_what_ran_is_lost_and_what_had_ended_is_kept(tmp_path: Path) -> None:
+    state = ("--data-dir", str(tmp_path / "state"))
+
+    def told(serving: Serving, message: Any) -> Any:
+        return json.loads(serving.post(message).json()["result"]["content"][0]["text"])
+
+    def wait(serving: Serving, execution: str) -> Any:
+        return told(serving, request("tools/call", {"name": "wait", "arguments": {"id": execution, "patience_s": 1}}))
+
+    with Serving(tmp_path, *state) as serving:
+        ended = told(serving, execute("result = 'kept'", patience_s=0))["execution"]
+        wait_until(lambda: wait(serving, ended).get("data") == "kept", within_s=60)
+        running = told(serving, execute("import time; time.sleep(600)", patience_s=0))["execution"]
+        wait_until(lambda: list(tmp_path.rglob(f"{ended}.json")) != [], within_s=60)
+        serving.process.kill()
+    with Serving(tmp_path, *state) as serving:
+        lost, kept = wait(serving, running), wait(serving, ended)
+    assert (lost["state"], lost["error"]["type"]) == ("lost", "execution_lost")
+    assert "It is not run again" in lost["error"]["message"]
+    assert kept == {"ok": True, "data": "kept"}
+
+
 def _listening(port: int) -> list[str]:
     """The addresses at which somebody listens at this port, as the kernel writes them."""
     tables = [Path(f"/proc/net/{name}") for name in ("tcp", "tcp6")]
