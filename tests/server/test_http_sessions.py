@@ -228,13 +228,14 @@ async def test_pictures_and_files_of_a_run_are_shown_listed_and_read(service: Op
         return (await service.post(request(method, params), **session)).json()
 
     code = f"display({png()!r})\nopen('rows.csv', 'w').write('1,2')"
-    shown = (await service.post(execute(code, session="drawn"), **session)).json()["result"]
+    shown = (await service.post(execute(code), **session)).json()["result"]
+    run = shown["_meta"]["moonpool/envelope"]["run_id"]
     listed = {one["uri"]: one for one in (await ask("resources/list"))["result"]["resources"]}
     (template,) = (await ask("resources/templates/list"))["result"]["resourceTemplates"]
-    table, picture = "moonpool://drawn/rows.csv", "moonpool://drawn/picture-1.png"
+    table, picture = f"moonpool://{run}/rows.csv", f"moonpool://{run}/picture-1.png"
     (text,) = (await ask("resources/read", {"uri": table}))["result"]["contents"]
     (drawn,) = (await ask("resources/read", {"uri": picture}))["result"]["contents"]
-    missing = (await ask("resources/read", {"uri": "moonpool://drawn/none"}))["error"]
+    missing = (await ask("resources/read", {"uri": f"moonpool://{run}/none"}))["error"]
 
     (block,) = [one for one in shown["content"] if one["type"] == "image"]
     assert (block["mimeType"], base64.b64decode(block["data"])) == ("image/png", png())
@@ -242,7 +243,7 @@ async def test_pictures_and_files_of_a_run_are_shown_listed_and_read(service: Op
     assert listed[picture]["mimeType"] == "image/png"
     assert template["uriTemplate"] == "moonpool://{session}/{+path}"
     assert (text["text"], base64.b64decode(drawn["blob"])) == ("1,2", png())
-    assert (missing["code"], missing["data"]["uri"]) == (-32002, "moonpool://drawn/none")
+    assert (missing["code"], missing["data"]["uri"]) == (-32002, f"moonpool://{run}/none")
 
 
 @pytest.mark.req("B-044", "B-056", "B-057", "B-058", "B-050")
