@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 HOST = "mcp.example.com"
+ADDRESSES = {HOST: "93.184.216.34", "silent.example.com": "93.184.216.35"}
 URL = f"https://{HOST}/x/mcp"
 ADMIN, USER = {"authorization": "Bearer admin"}, {"authorization": "Bearer user"}
 HEADERS = {"Authorization": f"Bearer {token_of('x')}"}
@@ -53,7 +54,7 @@ async def public_server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncG
     """A server called `HOST`, which an address of the public internet stands for."""
 
     async def resolve(host: str, port: int) -> list[str]:
-        return ["93.184.216.34"] if (host, port) == (HOST, 443) else ["10.0.0.7"]
+        return [ADDRESSES[host] if port == 443 and host in ADDRESSES else "10.0.0.7"]
 
     async with PathsServer(read_only=True).serving() as server:
         there = int(server.base.rpartition(":")[2])
@@ -75,6 +76,8 @@ async def public_server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncG
             trusted = ssl.create_default_context(cadata=signer().roots.decode())
 
             async def dialled(backend: PublicBackend, address: str, _: int, *rest: Any) -> Any:
+                if address == "93.184.216.35":
+                    await anyio.sleep_forever()
                 assert address == "93.184.216.34"
                 return await dial(backend, "127.0.0.1", port, *rest)
 
@@ -124,14 +127,23 @@ async def test_a_server_is_taken_in_while_the_service_runs_and_ended(
             assert token_of("x").encode() not in written + added.content + json.dumps(told).encode()
             assert await records(state) == ["organisation_server_added"]
 
-            # Another process removes it.
-            await data.servers.remove("default", "crm", by="terminal:alice")
-            while await tools(service) != set():
+            # Another process removes it, and one that was added before and is silent, which holds up nothing.
+            silent = {"name": "silent", "url": "https://silent.example.com/mcp"}
+            assert (await service.http.post("/v1/servers", json=silent, headers=ADMIN)).status_code == 201
+            while len(await records(state)) < 2:
                 pass
-            assert (await service.http.get("/v1/servers", headers=ADMIN)).json() == {"servers": []}
-            while await data.servers.all():  # until that is on record
-                await asyncio.to_thread(int)  # the database is read on this loop
-            assert await records(state) == ["organisation_server_added", "organisation_server_removed"]
+            with anyio.fail_after(20):  # `connect_timeout_s` is 30
+                await data.servers.remove("default", "crm", by="terminal:alice")
+                while await tools(service) != set():
+                    pass
+                await data.servers.remove("default", "silent", by="terminal:alice")
+                assert (await service.http.get("/v1/servers", headers=ADMIN)).json() == {"servers": []}
+                while await data.servers.all():  # until that is on record
+                    await asyncio.to_thread(int)  # the database is read on this loop
+            assert sorted(await records(state)) == [
+                *["organisation_server_added"] * 2,
+                *["organisation_server_removed"] * 2,
+            ]
 
 
 async def records(state: Path) -> list[str]:
