@@ -16,6 +16,7 @@ import pytest
 from moonpool.bootstrap.admission import Admitted
 from moonpool.bootstrap.database import open_service_data
 from moonpool.configuration.servers import parse_config
+from moonpool.features.servers import table
 from moonpool.features.servers.model import ServerSpec
 from moonpool.network import public_http
 from moonpool.network.destinations import Destinations
@@ -194,3 +195,14 @@ async def test_headers_are_sealed_for_their_own_row(tmp_path: Path) -> None:
         for moved in (replace(made, organisation_id="other"), replace(made, url="https://evil.example.com/")):
             with pytest.raises(SecretStoreError):
                 await data.servers.headers(moved)
+
+
+async def test_rows_of_one_organisation_leave_out_none_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "LISTED_MAX", 1)
+    async with open_service_data(Settings.load({}), tmp_path, {}) as data:
+        for organisation in ("acme", "globex"):
+            await data.organisations.ensure(organisation)
+            await data.servers.add(organisation, ServerSpec(server_id="crm", url=URL), taken=(), by="terminal:a")
+        assert len(await data.servers.all({"acme": 1, "globex": 2}.keys())) == 2
