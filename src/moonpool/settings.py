@@ -419,7 +419,7 @@ def _from_file(path: Path, model: type[Settings], defaults: Mapping[str, Any]) -
     import tomllib  # noqa: PLC0415  most processes have no file
 
     try:
-        with open(path, "rb", opener=_open_now) as file:  # noqa: PTH123  it takes no opener
+        with open(path, "rb", opener=_open_now) as file:
             state, content = os.fstat(file.fileno()), file.read(_FILE_BYTES_MAX + 1)
         if not stat.S_ISREG(state.st_mode) or state.st_uid not in {0, os.geteuid()} or state.st_mode & 0o022:
             raise ConfigError(
