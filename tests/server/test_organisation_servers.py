@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import ssl
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -15,12 +15,15 @@ import pytest
 
 from moonpool.bootstrap.admission import Admitted
 from moonpool.bootstrap.database import open_service_data
+from moonpool.bootstrap.logins import open_logins
 from moonpool.configuration.servers import parse_config
 from moonpool.features.servers import table
 from moonpool.features.servers.model import ServerSpec
 from moonpool.network import public_http
-from moonpool.network.destinations import Destinations
 from moonpool.network.public_http import PublicBackend
+from moonpool.oauth.grants import TokenSet
+from moonpool.oauth.registration import ClientIdentity
+from moonpool.oauth.stored_logins import Login
 from moonpool.server.http.admission import Bearers
 from moonpool.settings import Settings
 from moonpool.store.journal_reading import read_rows
@@ -82,7 +85,7 @@ async def public_server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncG
                 assert address == "93.184.216.34"
                 return await dial(backend, "127.0.0.1", port, *rest)
 
-            monkeypatch.setattr(public_http, "Destinations", partial(Destinations, resolve=resolve))
+            monkeypatch.setattr(public_http, "Resolver", lambda **_: resolve)
             monkeypatch.setattr(PublicBackend, "_dial", dialled)
             monkeypatch.setattr(public_http, "system_trust", lambda: trusted)
             yield server
@@ -184,6 +187,24 @@ async def test_what_may_not_be_added_and_by_whom(tmp_path: Path, monkeypatch: py
             tenant = (await service.service.organisations.get("default")).tenant
             await until(lambda: "not on the public internet" in str(tenant.tool_registry.problems.get("moved")))
             assert "theirs" not in tenant.tool_registry.all_ids
+
+            # A login that the operator made to a server serves none of the organisation's at its address, whose tools
+            # the operator's rules for that server would not be about.
+            login = Login(
+                server_url=URL,
+                issuer="https://issuer.example.com",
+                resource=URL,
+                token_endpoint="https://issuer.example.com/token",
+                client=ClientIdentity(client_id="client"),
+                tokens=TokenSet(access_token=token_of("x")),
+            )
+            await open_logins(tmp_path / "state", os.environ).keep(login)
+            alias = {"name": "alias", "url": URL, "expose": "direct"}
+            assert (await service.http.post("/v1/servers", json=alias, headers=ADMIN)).status_code == 201
+            await until(lambda: "needs a login" in str(tenant.tool_registry.problems.get("alias")))
+            await open_logins(tmp_path / "state", os.environ, of_own=True).keep(login)
+            while await tools(service) != {"only_x"}:
+                await tenant.tool_registry.relist("alias")
 
 
 async def test_headers_are_sealed_for_their_own_row(tmp_path: Path) -> None:

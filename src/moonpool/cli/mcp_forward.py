@@ -247,7 +247,7 @@ async def _events_of(answer: httpx2.Response) -> AsyncIterator[tuple[str, bytes]
             continue
         *lines, rest = rest.split(b"\n")
         for line in lines:
-            name, _, value = line.rstrip(b"\r").partition(b":")
+            name, _, value = bytes(line).rstrip(b"\r").partition(b":")
             if name == b"data":
                 data += value.removeprefix(b" ")
             elif name == b"id":
