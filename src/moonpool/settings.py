@@ -419,14 +419,15 @@ def _from_file(path: Path, model: type[Settings], defaults: Mapping[str, Any]) -
     import tomllib  # noqa: PLC0415  most processes have no file
 
     try:
-        state = path.stat()
+        with open(path, "rb", opener=_open_now) as file:
+            state, content = os.fstat(file.fileno()), file.read(_FILE_BYTES_MAX + 1)
         if not stat.S_ISREG(state.st_mode) or state.st_uid not in {0, os.geteuid()} or state.st_mode & 0o022:
             raise ConfigError(
                 f"the settings {path} must be a file of this user or root that nobody else can write; chmod go-w"
             )
-        if state.st_size > _FILE_BYTES_MAX:
+        if len(content) > _FILE_BYTES_MAX:
             raise ConfigError(f"the settings {path} have more than {_FILE_BYTES_MAX:,} bytes")
-        values = tomllib.loads(path.read_text("utf-8"))
+        values = tomllib.loads(content.decode())
     except OSError as error:
         raise ConfigError(f"the settings {path} cannot be read: {error.strerror or error}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -445,6 +446,11 @@ def _from_file(path: Path, model: type[Settings], defaults: Mapping[str, Any]) -
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
     return values
+
+
+def _open_now(path: str, flags: int) -> int:
+    """A pipe that nobody writes to would keep us waiting."""
+    return os.open(path, flags | os.O_NONBLOCK)
 
 
 def _from_text(variable: str, text: str, default: Any) -> Any:

@@ -23,6 +23,8 @@ from cli.at_socket import at_socket
 from cli.console import Ended, environment, moonpool, raw_server, run_code, write_config
 from cli.terminal import Terminal
 from commands.process import SCRIPT, Command
+from moonpool.store import service_socket
+from moonpool.store.private_files import StoreFolderError
 from moonpool.store.service_socket import ServiceFolder
 from process_tree import descendants_of, wait_gone
 from server.test_serve_command import Serving
@@ -206,6 +208,15 @@ def test_an_idle_session_ends_by_itself(tmp_path: Path, session: str) -> None:
 def test_only_the_user_reaches_the_service() -> None:
     assert FOLDER.stat().st_mode & 0o777 == 0o700
     assert (FOLDER / "socket").stat().st_mode & 0o777 == 0o600
+
+
+def test_a_folder_that_was_swapped_after_it_was_looked_at_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_socket, "private_folder", lambda _: tmp_path)
+    tmp_path.chmod(0o755)
+    with pytest.raises(StoreFolderError, match="this user alone"):
+        ServiceFolder(tmp_path)
 
 
 def test_junk_on_the_socket_costs_its_sender_the_connection_only(tmp_path: Path) -> None:

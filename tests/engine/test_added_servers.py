@@ -133,7 +133,7 @@ async def test_one_that_lists_its_tools_as_it_is_closed_is_not_added() -> None:
             open_now.difference_update(config.ids)
             closed.set()
 
-    nothing: Any = SimpleNamespace(server_ids=())
+    nothing: Any = SimpleNamespace(all_ids=())
     tools: Any = SimpleNamespace(registry=nothing, open_upstreams=opened, learn=lambda *_: None)
     servers = AddedServers(tools, {}, Redactor.of({}), nothing)
     config = parse_config(b'{"mcpServers": {"one": {"command": "/bin/true"}}}', source="test", environ={})

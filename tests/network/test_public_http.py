@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import threading
 
 import anyio
 import httpx2
@@ -11,7 +12,7 @@ import pytest
 
 from moonpool.core.errors import InputError
 from moonpool.network.destinations import Destinations
-from moonpool.network.public_http import PublicTransport, check_public_url
+from moonpool.network.public_http import NAMES_MAX, PublicTransport, check_public_url
 
 pytestmark = pytest.mark.anyio
 REFUSED = [
@@ -58,3 +59,21 @@ async def test_a_name_that_leads_to_a_private_address_is_not_even_dialled(addres
                 with pytest.raises(httpx2.UnsupportedProtocol):
                     await client.get(f"http://mcp.example.com:{port}/")
     assert seen == [("mcp.example.com", port)] * 2
+
+
+async def test_names_that_nobody_answers_take_few_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, answered = list[str](), threading.Event()
+
+    def resolve(host: str, *_: object, **__: object) -> list[object]:
+        asked.append(host)
+        answered.wait(30)
+        return []
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    async with httpx2.AsyncClient(transport=PublicTransport(limits=httpx2.Limits(max_connections=None))) as client:
+        with anyio.fail_after(30):
+            asking = [asyncio.create_task(client.get(f"https://mcp{n}.example.com/")) for n in range(NAMES_MAX + 2)]
+            await asyncio.wait(asking, return_when=asyncio.FIRST_COMPLETED)
+            answered.set()
+            told = [str(error) for error in await asyncio.gather(*asking, return_exceptions=True)]
+    assert (len(asked), sum("too many names" in one for one in told)) == (NAMES_MAX, 2)

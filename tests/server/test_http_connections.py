@@ -111,6 +111,12 @@ async def test_who_only_connects_keeps_nobody_out(port: int, monkeypatch: pytest
         assert b"200 OK" in await newer.receive()
 
 
+async def test_connections_leave_most_descriptors_to_the_rest(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(serving.resource, "getrlimit", lambda _: (4, 4))
+    async with _connected(port, b"GET") as waiting, _connected(port, b"GET"):
+        assert await _heard(waiting) == b"(closed)"
+
+
 async def test_too_many_requests_in_progress_are_told_so(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "CONNECTIONS_MAX", 1)
     wait = b"POST /wait HTTP/1.1\r\nhost: x\r\ncontent-length: 9\r\nexpect: 100-continue\r\n\r\n"

@@ -5,6 +5,7 @@ when the service lacks something.
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
@@ -13,13 +14,20 @@ import anyio
 import pytest
 
 from moonpool.bootstrap.database import open_service_data
+from moonpool.core.errors import InputError
 from moonpool.features.keys.model import KeySpec
+from moonpool.server.http import sessionless
+from moonpool.server.http.principal_servers import ServiceBusyError
+from moonpool.server.mcp.client_requests import Bindings
+from moonpool.server.mcp.connection_calls import CONNECTION_OVER, Caller
+from moonpool.server.mcp.direct.waiting import WaitingCalls
+from moonpool.server.mcp.profiles import CODE
 from moonpool.settings import Settings
-from server.services import STREAMS, execute, serving
+from server.services import STREAMS, caller, execute, serving
 from waiting import until
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Awaitable, Callable
     from pathlib import Path
 
     from moonpool.bootstrap.database import ServiceData
@@ -106,3 +114,63 @@ async def test_readyz_says_in_a_word_that_the_database_is_gone_and_that_it_is_ba
             away.rename(database)
             while not await said((200, "ready\n")):  # noqa: ASYNC110
                 await anyio.sleep(0.05)
+
+
+async def sent_but_for_one_byte(service: OpenService, path: str, body: Any, key: str) -> Callable[[], Awaitable[bytes]]:
+    """A request whose body is not whole; what is returned sends the rest and gives the answer."""
+    host, _, port = service.base.removeprefix("http://").rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    content = json.dumps(body).encode()
+    writer.write(
+        f"POST {path} HTTP/1.1\r\nhost: {host}:{port}\r\nauthorization: Bearer {key}\r\nconnection: close\r\n"
+        f"content-type: application/json\r\ncontent-length: {len(content)}\r\n\r\n".encode()
+        + content[:-1]
+    )
+    await writer.drain()
+
+    async def rest() -> bytes:
+        writer.write(content[-1:])
+        answer = await reader.read()
+        writer.close()
+        return answer
+
+    return rest
+
+
+async def test_a_request_that_was_begun_before_its_key_was_revoked_does_nothing_afterwards(tmp_path: Path) -> None:
+    with anyio.fail_after(60):
+        async with operating(tmp_path / "state") as (service, data):
+            await data.organisations.ensure("default")
+            key = await data.keys.create(KeySpec(organisation_id="default", scopes=frozenset({"execute", "admin"})))
+            server = {"name": "late", "url": "https://mcp.example.com/mcp"}
+            waiting = [
+                await sent_but_for_one_byte(service, path, body, key.text)
+                for path, body in (("/mcp", execute("result = 1")), ("/v1/servers", server))
+            ]
+            await until(lambda: bool(service.service.servers.owners))  # the head was taken
+            await data.keys.revoke(key.stored.key_id)
+            auth = {"authorization": f"Bearer {key.text}"}
+            while (await service.http.get("/v1/sessions", headers=auth)).status_code == 200:
+                pass
+            for rest in waiting:
+                assert (await rest()).startswith(b"HTTP/1.1 401 ")
+            assert not await data.servers.all()
+
+
+async def test_a_call_that_comes_after_its_caller_has_ended_is_not_begun() -> None:
+    me = caller("me")
+    with anyio.fail_after(60):
+        async with serving({"me": me}) as service:
+            servers = service.service.servers
+            server = await servers.get(me, CODE)
+            servers.end_caller(me.organisation, me.principal)
+            await asyncio.wait(servers._closing)
+            answer = await sessionless.answer(server.server, "2025-03-26", execute("result = 1"))
+            assert CONNECTION_OVER.encode() in answer.body
+            with pytest.raises(ServiceBusyError):
+                server.open_session()
+
+            direct = WaitingCalls(Settings.load({}), me.principal, Bindings(), lambda _: ())
+            await direct.close()
+            with pytest.raises(InputError, match=CONNECTION_OVER):
+                await direct.outcome("only_x", "key", lambda _: pytest.fail("it was begun"), Caller(answers={}))

@@ -6,19 +6,22 @@ import json
 import shutil
 import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
+import anyio
+import httpx2
 import pytest
 
 from apps import fixture_server, fresh_data
 from cli.console import moonpool
 from commands.process import SCRIPT
+from moonpool.cli.mcp_forward import Forwarder, http_client
 from server.modern_client import ModernClient
 from server.raw_client import RawClient
 from server.test_server_requests import ACCEPTED, ELICIT, code_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Iterator
 
 
 @pytest.fixture(scope="module")
@@ -86,3 +89,40 @@ def test_what_cannot_be_forwarded_is_said(tmp_path: Path) -> None:
     with RawClient(command=[str(SCRIPT), "mcp"], MOONPOOL_SERVICE_URL="http://127.0.0.1:1") as client:
         assert "cannot be reached" in client.call("ping")["error"]["message"]
         assert client.close() == 0
+
+
+@pytest.mark.anyio
+async def test_a_service_answers_each_request_once_and_no_other() -> None:
+    answers = [{"jsonrpc": "2.0", "id": id_, "result": {"n": n}} for n, id_ in enumerate((2, 1, 1))]
+    told = [{"jsonrpc": "2.0", "method": "notifications/message", "params": {"data": "x" * 100_000}}, *answers]
+    events = "".join(f"id: 1\r\ndata: {json.dumps(one)}\r\n\r\n" for one in told).encode()
+
+    class Client:
+        """Asks once, and leaves when it was answered."""
+
+        def __init__(self) -> None:
+            self.lines, self.heard, self.answered = [b'{"jsonrpc":"2.0","id":1,"method":"ping"}'], [], anyio.Event()
+
+        async def receive(self) -> bytes | None:
+            if self.lines:
+                return self.lines.pop()
+            await self.answered.wait()
+            return None
+
+        async def send(self, line: bytes) -> None:
+            self.heard.append(json.loads(line))
+            if "id" in self.heard[-1]:
+                self.answered.set()
+
+    async def piecemeal() -> AsyncIterator[bytes]:
+        for begin in range(0, len(events), 999):
+            yield events[begin : begin + 999]
+
+    def serve(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(200, headers={"content-type": "text/event-stream"}, content=piecemeal())
+
+    client: Any = Client()
+    with anyio.fail_after(20):
+        async with http_client("http://127.0.0.1", "", cast("Any", httpx2.MockTransport(serve))) as http:
+            await Forwarder(http, "/mcp", client, None).forward(client)
+    assert client.heard == [told[0], answers[1]]

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +21,7 @@ from moonpool.bootstrap.administration import Administration
 from moonpool.bootstrap.database import open_service_data
 from moonpool.features.keys.model import KeySpec
 from moonpool.settings import Settings
+from moonpool.store.backup import BackupError, back_up
 
 PACKAGING = Path(__file__).parents[2] / "packaging"
 
@@ -105,3 +108,19 @@ async def test_a_backup_under_load_is_restored_with_whole_chains_and_keys_that_w
         kept = [key.key_id for key in await opened.keys.all("acme") if key.key_id in made]
         assert len(set(kept) - recorded) <= 1  # the one that was just being made
         assert all([await opened.keys.verify(made[key_id]) is not None for key_id in kept])
+
+
+def test_a_backup_has_files_with_a_databases_names_and_never_itself(tmp_path: Path) -> None:
+    data, copy = tmp_path / "data", tmp_path / "copy"
+    skill = data / "private" / "library" / "skills" / "trip"
+    skill.mkdir(parents=True)
+    (skill / "notes-journal").write_text("a skill's own", encoding="utf-8")
+    with closing(sqlite3.connect(data / "private" / "plans.sqlite3")) as plans:
+        plans.execute("PRAGMA journal_mode=WAL")
+        plans.execute("CREATE TABLE plan (id)")
+        plans.commit()
+        assert back_up(data, copy) == 2
+    copied = {str(path.relative_to(copy / "private")) for path in copy.rglob("*") if path.is_file()}
+    assert copied == {"library/skills/trip/notes-journal", "plans.sqlite3"}
+    with pytest.raises(BackupError, match="name a folder elsewhere"):
+        back_up(data, data / "private" / "backups" / "1")

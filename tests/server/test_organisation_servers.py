@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import ssl
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -15,11 +15,15 @@ import pytest
 
 from moonpool.bootstrap.admission import Admitted
 from moonpool.bootstrap.database import open_service_data
+from moonpool.bootstrap.logins import open_logins
 from moonpool.configuration.servers import parse_config
+from moonpool.features.servers import table
 from moonpool.features.servers.model import ServerSpec
 from moonpool.network import public_http
-from moonpool.network.destinations import Destinations
 from moonpool.network.public_http import PublicBackend
+from moonpool.oauth.grants import TokenSet
+from moonpool.oauth.registration import ClientIdentity
+from moonpool.oauth.stored_logins import Login
 from moonpool.server.http.admission import Bearers
 from moonpool.settings import Settings
 from moonpool.store.journal_reading import read_rows
@@ -39,6 +43,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 HOST = "mcp.example.com"
+ADDRESSES = {HOST: "93.184.216.34", "silent.example.com": "93.184.216.35"}
 URL = f"https://{HOST}/x/mcp"
 ADMIN, USER = {"authorization": "Bearer admin"}, {"authorization": "Bearer user"}
 HEADERS = {"Authorization": f"Bearer {token_of('x')}"}
@@ -53,7 +58,7 @@ async def public_server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncG
     """A server called `HOST`, which an address of the public internet stands for."""
 
     async def resolve(host: str, port: int) -> list[str]:
-        return ["93.184.216.34"] if (host, port) == (HOST, 443) else ["10.0.0.7"]
+        return [ADDRESSES[host] if port == 443 and host in ADDRESSES else "10.0.0.7"]
 
     async with PathsServer(read_only=True).serving() as server:
         there = int(server.base.rpartition(":")[2])
@@ -75,10 +80,12 @@ async def public_server(folder: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncG
             trusted = ssl.create_default_context(cadata=signer().roots.decode())
 
             async def dialled(backend: PublicBackend, address: str, _: int, *rest: Any) -> Any:
+                if address == "93.184.216.35":
+                    await anyio.sleep_forever()
                 assert address == "93.184.216.34"
                 return await dial(backend, "127.0.0.1", port, *rest)
 
-            monkeypatch.setattr(public_http, "Destinations", partial(Destinations, resolve=resolve))
+            monkeypatch.setattr(public_http, "Resolver", lambda **_: resolve)
             monkeypatch.setattr(PublicBackend, "_dial", dialled)
             monkeypatch.setattr(public_http, "system_trust", lambda: trusted)
             yield server
@@ -124,14 +131,23 @@ async def test_a_server_is_taken_in_while_the_service_runs_and_ended(
             assert token_of("x").encode() not in written + added.content + json.dumps(told).encode()
             assert await records(state) == ["organisation_server_added"]
 
-            # Another process removes it.
-            await data.servers.remove("default", "crm", by="terminal:alice")
-            while await tools(service) != set():
+            # Another process removes it, and one that was added before and is silent, which holds up nothing.
+            silent = {"name": "silent", "url": "https://silent.example.com/mcp"}
+            assert (await service.http.post("/v1/servers", json=silent, headers=ADMIN)).status_code == 201
+            while len(await records(state)) < 2:
                 pass
-            assert (await service.http.get("/v1/servers", headers=ADMIN)).json() == {"servers": []}
-            while await data.servers.all():  # until that is on record
-                await asyncio.to_thread(int)  # the database is read on this loop
-            assert await records(state) == ["organisation_server_added", "organisation_server_removed"]
+            with anyio.fail_after(20):  # `connect_timeout_s` is 30
+                await data.servers.remove("default", "crm", by="terminal:alice")
+                while await tools(service) != set():
+                    pass
+                await data.servers.remove("default", "silent", by="terminal:alice")
+                assert (await service.http.get("/v1/servers", headers=ADMIN)).json() == {"servers": []}
+                while await data.servers.all():  # until that is on record
+                    await asyncio.to_thread(int)  # the database is read on this loop
+            assert sorted(await records(state)) == [
+                *["organisation_server_added"] * 2,
+                *["organisation_server_removed"] * 2,
+            ]
 
 
 async def records(state: Path) -> list[str]:
@@ -172,6 +188,24 @@ async def test_what_may_not_be_added_and_by_whom(tmp_path: Path, monkeypatch: py
             await until(lambda: "not on the public internet" in str(tenant.tool_registry.problems.get("moved")))
             assert "theirs" not in tenant.tool_registry.all_ids
 
+            # A login that the operator made to a server serves none of the organisation's at its address, whose tools
+            # the operator's rules for that server would not be about.
+            login = Login(
+                server_url=URL,
+                issuer="https://issuer.example.com",
+                resource=URL,
+                token_endpoint="https://issuer.example.com/token",
+                client=ClientIdentity(client_id="client"),
+                tokens=TokenSet(access_token=token_of("x")),
+            )
+            await open_logins(tmp_path / "state", os.environ).keep(login)
+            alias = {"name": "alias", "url": URL, "expose": "direct"}
+            assert (await service.http.post("/v1/servers", json=alias, headers=ADMIN)).status_code == 201
+            await until(lambda: "needs a login" in str(tenant.tool_registry.problems.get("alias")))
+            await open_logins(tmp_path / "state", os.environ, of_own=True).keep(login)
+            while await tools(service) != {"only_x"}:
+                await tenant.tool_registry.relist("alias")
+
 
 async def test_headers_are_sealed_for_their_own_row(tmp_path: Path) -> None:
     async with open_service_data(Settings.load({}), tmp_path, {}) as data:
@@ -182,3 +216,14 @@ async def test_headers_are_sealed_for_their_own_row(tmp_path: Path) -> None:
         for moved in (replace(made, organisation_id="other"), replace(made, url="https://evil.example.com/")):
             with pytest.raises(SecretStoreError):
                 await data.servers.headers(moved)
+
+
+async def test_rows_of_one_organisation_leave_out_none_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "LISTED_MAX", 1)
+    async with open_service_data(Settings.load({}), tmp_path, {}) as data:
+        for organisation in ("acme", "globex"):
+            await data.organisations.ensure(organisation)
+            await data.servers.add(organisation, ServerSpec(server_id="crm", url=URL), taken=(), by="terminal:a")
+        assert len(await data.servers.all({"acme": 1, "globex": 2}.keys())) == 2

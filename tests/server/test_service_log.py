@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
 
 from cli.console import moonpool
+from moonpool.core.errors import ConfigError
+from moonpool.settings import Settings
 from server.services import execute
 from server.test_serve_command import Serving
 
@@ -97,3 +100,6 @@ def test_a_file_of_settings_that_others_can_write_is_refused(tmp_path: Path) -> 
     file.chmod(0o666)
     ended = moonpool(tmp_path, "serve", "--no-auth", "--settings", file)
     assert (ended.exit_code, "nobody else can write" in ended.stderr) == (2, True)
+    os.mkfifo(tmp_path / "pipe", 0o600)
+    with pytest.raises(ConfigError, match="must be a file"):  # at once, whoever may write to it
+        Settings.load({"MOONPOOL_SETTINGS_FILE": str(tmp_path / "pipe")})

@@ -9,6 +9,7 @@ import pytest
 
 from databases import database_address, opened
 from moonpool.core.errors import InputError
+from moonpool.features.consents import table
 from moonpool.features.consents.model import PairConsent
 from moonpool.features.consents.service import REMEMBERED_S, UserConsents
 from moonpool.features.organisations.service import Organisations
@@ -81,6 +82,20 @@ async def test_what_cannot_be_a_consent_is_refused(
     with pytest.raises(InputError, match=told):
         await consents.give(*given, "sha256:a", given_by="terminal:alice")
     assert await consents.all() == []
+
+
+async def test_one_user_uses_up_and_hides_no_consents_of_another(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(table, "USER_CONSENTS_MAX", 2)
+    monkeypatch.setattr(table, "LISTED_MAX", 2)
+    consents = UserConsents(database)
+    for client in ("a", "b", "b"):
+        await consents.give("acme", ALICE, client, "s", "sha256:a", given_by="x")
+    with pytest.raises(InputError, match="alice has 2 consents there, which is the most"):
+        await consents.give("acme", ALICE, "c", "s", "sha256:a", given_by="x")
+    await consents.give("acme", BOB, "a", "s", "sha256:a", given_by="x")
+    assert [one.client_id for one in await consents.all("acme", BOB)] == ["a"]
 
 
 async def test_a_disabled_organisation_is_closed_within_a_second(database: Database) -> None:

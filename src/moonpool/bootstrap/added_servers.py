@@ -83,14 +83,15 @@ class AddedServers:
             return snapshot
 
     async def expect(self, config: McpConfig) -> None:
-        """Take in servers that were known before. One is started only to list its tools, where no cache has them.
+        """Take in servers that were known before, and their tools."""
+        await self.load(await self.take_in(config))
 
-        Names that are there are skipped. A server that cannot be listed is one whose tools are missing.
-        """
+    async def take_in(self, config: McpConfig) -> tuple[str, ...]:
+        """Take in servers whose tools `load` finds; returns the names that were not there before."""
         registry = self._tools.registry
         async with self._turn:
             if self._closed:
-                return
+                return ()
             for server_id, error in config.left_out.items():
                 if server_id not in registry.all_ids:
                     registry.leave_out(server_id, error)
@@ -100,7 +101,11 @@ class AddedServers:
                 one = replace(config, servers=(server,), left_out={})
                 self._take_in(one, await self._opened(one))
                 registry.expect(server.server_id, resolved_key(server), server.expose)
-            await registry.load(server.server_id for server in new)
+            return tuple(server.server_id for server in new)
+
+    async def load(self, server_ids: tuple[str, ...]) -> None:
+        """Find their tools. A server is started only where no cache has them; one that cannot be listed has none."""
+        await self._tools.registry.load(server_ids)
 
     async def remove(self, server_id: str) -> None:
         """End one that was added: it is shown no longer, and its connection is closed. Nothing for any other."""
@@ -109,8 +114,8 @@ class AddedServers:
                 return
             self._trust.pop(server_id, None)
             self._tools.source.drop(server_id)
+            await added.owner.close()  # first: it may be listing its tools, as slowly as it likes
             await self._tools.registry.remove(server_id)
-            await added.owner.close()
 
     async def _opened(self, config: McpConfig) -> _Added:
         """Raises InputError once this is closed.

@@ -1,4 +1,9 @@
-"""Credentials of servers with a login, from the secret store."""
+"""Credentials of servers with a login, from the secret store.
+
+SECURITY: logins to servers that organisations added are kept apart from those to the operator's, also at one address:
+else an organisation could add the address of an operator's server under another name, and have its login without the
+rules that the operator gave for that name.
+"""
 
 from __future__ import annotations
 
@@ -18,29 +23,31 @@ if TYPE_CHECKING:
     from moonpool.oauth.login import UserAgent
 
 _KIND = "login"
+_KIND_OF_OWN = "login to an organisation's server"
 
 
 class SealedLoginStore:
     """The login store of `oauth.stored_logins` in the secret store."""
 
-    def __init__(self, store: SecretStore) -> None:
-        self._store = store
+    def __init__(self, store: SecretStore, kind: str) -> None:
+        self._store, self._kind = store, kind
 
     def names(self) -> tuple[str, ...]:
-        return self._store.names(_KIND)
+        return self._store.names(self._kind)
 
     def get(self, name: str) -> str | None:
-        return self._store.get(_KIND, name)
+        return self._store.get(self._kind, name)
 
     def put(self, name: str, text: str) -> None:
-        self._store.put(_KIND, name, text)
+        self._store.put(self._kind, name, text)
 
     def remove(self, name: str) -> bool:
-        return self._store.remove(_KIND, name)
+        return self._store.remove(self._kind, name)
 
 
-def open_logins(data: Path, environ: Mapping[str, str]) -> Logins:
-    return Logins(SealedLoginStore(SecretStore(secrets_dir(data), environ)))
+def open_logins(data: Path, environ: Mapping[str, str], *, of_own: bool = False) -> Logins:
+    """Logins to the operator's servers; `of_own`: to those that the organisation added."""
+    return Logins(SealedLoginStore(SecretStore(secrets_dir(data), environ), _KIND_OF_OWN if of_own else _KIND))
 
 
 def make_credentials(

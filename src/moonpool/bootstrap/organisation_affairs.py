@@ -41,8 +41,8 @@ class OrganisationAffairs:
         self.own.look_soon()
 
     async def consents(self, caller: HttpCaller, /) -> Sequence[Consent]:
-        found = await self.given.all(caller.organisation)
-        return [one for one in found if one.principal == caller.principal and one.withdrawn_at is None]
+        found = await self.given.all(caller.organisation, caller.principal)
+        return [one for one in found if one.withdrawn_at is None]
 
     async def give_consent(self, caller: HttpCaller, client_id: str, server_id: str, /) -> Consent:
         server = (await self.opened(caller.organisation)).caller_grant.servers.get(server_id)

@@ -12,6 +12,7 @@ import logging
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from moonpool.configuration.secrets import secrets_in
@@ -42,6 +43,7 @@ class _Followed:
     shown: dict[str, OwnServer] = field(default_factory=dict[str, "OwnServer"])  # by name
     problems: dict[str, str] = field(default_factory=dict[str, str])  # by change, what the log has said already
     work: asyncio.Task[None] | None = None
+    listing: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
 
 class OrganisationServers:
@@ -69,6 +71,7 @@ class OrganisationServers:
         """Follow nothing any more. The tenants are still open."""
         self._watching.cancel()
         working = [one.work for one in self._followed.values() if one.work is not None]
+        working += [listing for one in self._followed.values() for listing in one.listing]
         for work in working:
             work.cancel()
         await asyncio.gather(self._watching, *working, return_exceptions=True)
@@ -124,7 +127,11 @@ class OrganisationServers:
             await _record(followed.tenant, row, _ADDED, row.added_by, row.added_at)
             await self.servers.recorded(row)
         followed.shown[row.server_id] = row
-        await followed.tenant.added_servers.expect(config_of(row, headers))
+        added = followed.tenant.added_servers
+        names = await added.take_in(config_of(row, headers))
+        listing = asyncio.create_task(added.load(names))  # a server that keeps silent holds up no change of another
+        followed.listing.add(listing)
+        listing.add_done_callback(partial(_listed, followed))
 
     async def _end(self, followed: _Followed, row: OwnServer) -> None:
         await self._hide(followed, row)
@@ -138,6 +145,12 @@ class OrganisationServers:
         if shown is not None and shown.change_id == row.change_id:
             await followed.tenant.added_servers.remove(row.server_id)
             del followed.shown[row.server_id]
+
+
+def _listed(followed: _Followed, listing: asyncio.Task[None]) -> None:
+    followed.listing.discard(listing)
+    if not listing.cancelled() and (error := listing.exception()) is not None:
+        _log.error("tools of a server of %s cannot be shown", followed.tenant.tenant_id, exc_info=error)
 
 
 def config_of(row: OwnServer, headers: dict[str, str]) -> McpConfig:

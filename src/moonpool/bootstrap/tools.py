@@ -159,7 +159,8 @@ async def open_tool_registry(  # noqa: PLR0913  parts of the composition
             if any(server.url for server in config.servers):
                 from moonpool.bootstrap.logins import make_credentials, open_logins  # noqa: PLC0415  with all of OAuth
 
-                credentials = make_credentials(config, open_logins(data, environ), agent=agent, on_secrets=learn)
+                logins = open_logins(data, environ, of_own=any(server.public_only for server in config.servers))
+                credentials = make_credentials(config, logins, agent=agent, on_secrets=learn)
             for one in credentials.values():
                 parts.push_async_callback(one.close)
             yield await parts.enter_async_context(

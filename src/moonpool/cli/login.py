@@ -67,7 +67,8 @@ def login(  # noqa: PLR0913  its options
     if org is not None:
         folder = tenant_dir(state, org)
         own = with_service_data(data_dir, database_url, lambda opened: _of_organisation(opened, org, own))
-    logins = open_logins(folder, os.environ)
+    found = None if own is None else own.find(server)
+    logins = open_logins(folder, os.environ, of_own=found is not None and found.public_only)
     if forget:
         return forget_login(server, own, logins)
     return log_in(server, own, logins, scope=scope, timeout_s=None if headless else timeout)

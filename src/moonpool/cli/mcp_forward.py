@@ -221,10 +221,9 @@ class Forwarder:
 
     async def _hand_over(self, data: bytes, open_ids: dict[str, Any]) -> None:
         told: Any = parse_line(data)
-        for one in cast("list[object]", told) if isinstance(told, list) else [told]:
-            if _member(one, "method") is None:
-                open_ids.pop(json.dumps(_member(one, "id")), None)
-        await self._write(told)
+        messages = cast("list[object]", told) if isinstance(told, list) else [told]
+        if wanted := [one for one in messages if _is_wanted(one, open_ids)]:
+            await self._write(wanted if isinstance(told, list) else told)
 
     async def _fail(self, request_id: Any, problem: str, code: int = _INTERNAL_ERROR) -> None:
         await self._write({"jsonrpc": "2.0", "id": request_id, "error": {"code": code, "message": problem}})
@@ -239,11 +238,16 @@ class _RefusedError(ValueError):
 
 async def _events_of(answer: httpx2.Response) -> AsyncIterator[tuple[str, bytes]]:
     """Id and data of each event. Raises _RefusedError for one that is too long."""
-    rest, data, event_id = b"", bytearray(), ""
+    rest, data, event_id = bytearray(), bytearray(), ""
     async for piece in answer.aiter_raw():
-        *lines, rest = (rest + piece).split(b"\n")
+        rest += piece
+        if len(rest) + len(data) > LINE_BYTES_MAX:
+            raise _RefusedError(f"the answer is longer than {LINE_BYTES_MAX:,} bytes")
+        if b"\n" not in piece:  # a long line in many pieces is copied once
+            continue
+        *lines, rest = rest.split(b"\n")
         for line in lines:
-            name, _, value = line.rstrip(b"\r").partition(b":")
+            name, _, value = bytes(line).rstrip(b"\r").partition(b":")
             if name == b"data":
                 data += value.removeprefix(b" ")
             elif name == b"id":
@@ -251,12 +255,20 @@ async def _events_of(answer: httpx2.Response) -> AsyncIterator[tuple[str, bytes]
             elif not name and not value:
                 yield event_id, bytes(data)
                 data.clear()
-        if len(rest) + len(data) > LINE_BYTES_MAX:
-            raise _RefusedError(f"the answer is longer than {LINE_BYTES_MAX:,} bytes")
 
 
 def _member(value: object, name: str) -> Any:
     return cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
+
+
+def _is_wanted(message: object, open_ids: dict[str, Any]) -> bool:
+    """Whether a message is for the client: no answer is that nobody waits for, such as a second one."""
+    if _member(message, "method") is not None:
+        return True
+    key = json.dumps(_member(message, "id"))
+    is_open = key in open_ids
+    open_ids.pop(key, None)
+    return is_open
 
 
 def _request_ids(value: object) -> list[Any]:

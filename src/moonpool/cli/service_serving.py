@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import signal
 from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING
@@ -11,7 +12,7 @@ from moonpool.bootstrap import local_principal
 from moonpool.cli.printer import remark
 from moonpool.core.phrases import on_one_line
 from moonpool.server.http.application import Application
-from moonpool.server.http.serving import DRAIN_S, http_served
+from moonpool.server.http.serving import DRAIN_S, OPEN_FILES, http_served
 from moonpool.server.http.terminal import NAMES, is_own_user, naming_version, terminal_admission
 from moonpool.store.paths import DEFAULT_TENANT
 from moonpool.store.service_socket import ServiceFolder
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
     from moonpool.server.http.health import Readiness
     from moonpool.server.http.serving import HttpServer
     from moonpool.store.service_socket import ServiceSocket
+
+
+def allow_open_files() -> None:
+    """As many as connections may take with what is behind them, if this process may; many start with 1,024."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 @asynccontextmanager

@@ -314,9 +314,14 @@ class ToolRegistry:
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _load(self, server_id: str) -> None:
-        cached = await asyncio.to_thread(self._cache.load, self._keys[server_id])
+        if (key := self._keys.get(server_id)) is None:
+            return  # it was removed meanwhile
+        cached = await asyncio.to_thread(self._cache.load, key)
         if cached is not None and 0 <= time.time() - cached.listed_at < self._ttl_s:
-            self._listings[server_id] = await asyncio.to_thread(self._cleaned, cached.listing)
+            listing = await asyncio.to_thread(self._cleaned, cached.listing)
+            if self._keys.get(server_id) != key:
+                return
+            self._listings[server_id] = listing
             self._unverified.add(server_id)
             self._updates.answered(server_id, self._listings[server_id], at=cached.listed_at)
         else:

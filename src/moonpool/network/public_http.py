@@ -18,11 +18,14 @@ from moonpool.core.errors import InputError
 from moonpool.net.trust import system_trust
 from moonpool.network.connections import RefusedError
 from moonpool.network.destinations import Destinations, is_public
+from moonpool.network.resolving import Resolver
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
 URL_CHARS_MAX: Final = 2048
+NAMES_MAX: Final = 4
+"""Names that one client has resolved at the same time: whoever names a server may have a name server that is silent."""
 _LOCAL: Final = ("localhost", "local", "internal", "home.arpa", "intranet", "lan")
 """Names that are no one's on the internet."""
 
@@ -104,7 +107,7 @@ class PublicTransport(httpx2.AsyncHTTPTransport):
             max_connections=limits.max_connections,
             max_keepalive_connections=limits.max_keepalive_connections,
             keepalive_expiry=limits.keepalive_expiry,
-            network_backend=PublicBackend(destinations or Destinations()),
+            network_backend=PublicBackend(destinations or Destinations(resolve=Resolver(threads_max=NAMES_MAX))),
         )
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:

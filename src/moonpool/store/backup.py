@@ -38,6 +38,8 @@ def back_up(data: Path, target: Path) -> int:
 
     SECURITY: the copy is as private as what it is of: it holds journals, sealed secrets and hashes of keys.
     """
+    if any(target.resolve().is_relative_to(tenant.resolve() / "private") for tenant in tenant_dirs(data)):
+        raise BackupError(f"{target} lies in what is backed up; name a folder elsewhere")
     try:
         target.mkdir(mode=0o700, parents=True)
         count = 0
@@ -45,9 +47,11 @@ def back_up(data: Path, target: Path) -> int:
             place = target / source.relative_to(data)
             for folder in reversed([one for one in place.parents if one.is_relative_to(target)]):
                 folder.mkdir(mode=0o700, exist_ok=True)
-            with suppress(FileNotFoundError):  # a file that was removed meanwhile is not missed
+            try:
                 _copy(source, place)
                 count += 1
+            except FileNotFoundError:  # a file that was removed meanwhile is not missed
+                place.unlink(missing_ok=True)
     except (OSError, sqlite3.Error) as error:
         raise BackupError(
             f"the backup into {target} failed: {error}; remove that folder, mend this, and try again"
@@ -62,15 +66,27 @@ def _files(data: Path) -> Iterator[Path]:
     for tenant in tenant_dirs(data):
         for folder, _, names in os.walk(tenant / "private"):
             for path in (Path(folder, name) for name in sorted(names)):
-                if path != first and not path.name.endswith(_ASIDE):
+                if path != first and not _is_aside(path):
                     yield path
+
+
+def _is_aside(path: Path) -> bool:
+    """Whether it is a database's; a file of a skill may be called so, too."""
+    ends = [end for end in _ASIDE if path.name.endswith(end)]
+    with suppress(OSError):
+        return any(_is_database(path.with_name(path.name.removesuffix(end))) for end in ends)
+    return False
+
+
+def _is_database(path: Path) -> bool:
+    with path.open("rb") as opened:
+        return opened.read(len(_FIRST_BYTES)) == _FIRST_BYTES
 
 
 def _copy(source: Path, place: Path) -> None:
     if not stat.S_ISREG(source.lstat().st_mode):
         return
-    with source.open("rb") as opened:
-        is_database = opened.read(len(_FIRST_BYTES)) == _FIRST_BYTES
+    is_database = _is_database(source)
     place.touch(mode=0o600, exist_ok=False)
     if not is_database:
         shutil.copyfile(source, place, follow_symlinks=False)

@@ -16,14 +16,14 @@ import os
 import socket
 import struct
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moonpool.core.errors import Fault, MoonpoolError
-from moonpool.store.private_files import private_folder, unusable_data_folder
+from moonpool.store.private_files import StoreFolderError, private_folder, unusable_data_folder
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
-    from pathlib import Path
 
 ENDING_S: Final = 45.0
 """How long one that ends may take: what runs in it has some seconds."""
@@ -52,7 +52,11 @@ class ServiceFolder:
         """Raises StoreFolderError."""
         self.path = private_folder(private_folder(data / "private") / "service")
         self.log = self.path / "log"
-        self._folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        # SECURITY: where the data folder is another's, this need not be the folder that was looked at.
+        if (state := os.fstat(self._folder)).st_uid != os.geteuid() or state.st_mode & 0o077:
+            self.close()
+            raise StoreFolderError(f"{self.path} is not a folder of this user alone; choose another data folder")
 
     def close(self) -> None:
         if self._folder >= 0:
@@ -139,10 +143,10 @@ class ServiceSocket:
 
     def bind(self) -> None:
         """Listen, in place of one that was killed. Raises StoreFolderError."""
-        place = self._folder.path / "socket"
+        place = Path(self._folder.address)
         try:
             place.unlink(missing_ok=True)
-            self.socket.bind(self._folder.address)
+            self.socket.bind(str(place))
             place.chmod(0o600)
             self.socket.listen(_BACKLOG)
         except OSError as error:
@@ -152,7 +156,7 @@ class ServiceSocket:
     def close(self) -> None:
         """Listen no more; whoever looks for a service finds none. Idempotent; the lock stays."""
         with suppress(OSError):
-            (self._folder.path / "socket").unlink(missing_ok=True)
+            Path(self._folder.address).unlink(missing_ok=True)
         self.socket.close()
 
     def release(self) -> None:

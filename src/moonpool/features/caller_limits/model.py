@@ -147,6 +147,11 @@ class Charge:
     period_start: float
 
     @property
+    def newest_start(self) -> float:
+        """When the latest period may have begun that another replica is in."""
+        return self.period_start + self.quota.period_s
+
+    @property
     def owner(self) -> OwnerName:
         return "caller" if self.principal else "organisation"
 

@@ -70,7 +70,7 @@ class QuotaTable:
 
 def _counting(dialect: str, charge: Charge) -> Any:
     """One statement; it returns a row if the quota has room. A replica whose clock is behind counts on the newer
-    period.
+    period, unless that is so far ahead that only a wrong clock can have begun it.
     """
     inserting = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(QUOTA_USE).values(
         organisation_id=charge.organisation_id,
@@ -78,7 +78,7 @@ def _counting(dialect: str, charge: Charge) -> Any:
         period_start=charge.period_start,
         used=charge.count,
     )
-    in_period = QUOTA_USE.c.period_start >= charge.period_start
+    in_period = QUOTA_USE.c.period_start.between(charge.period_start, charge.newest_start)
     used = case((in_period, QUOTA_USE.c.used + charge.count), else_=charge.count)
     return inserting.on_conflict_do_update(
         index_elements=[QUOTA_USE.c.organisation_id, QUOTA_USE.c.principal],
@@ -101,7 +101,7 @@ class QuotasInMemory:
         for charge in charges:
             owner = charge.organisation_id, charge.principal
             start, used = self._used.get(owner, (charge.period_start, 0))
-            if start < charge.period_start:
+            if not charge.period_start <= start <= charge.newest_start:
                 start, used = charge.period_start, 0
             if used + charge.count > charge.quota.count:
                 return charge

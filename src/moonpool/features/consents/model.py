@@ -16,6 +16,8 @@ from typing import Final, Protocol
 
 CONSENTS_MAX: Final = 100_000
 """Of one organisation, withdrawn ones included."""
+USER_CONSENTS_MAX: Final = 1_000
+"""The same of one user, so that none uses up what all have."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,7 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from moonpool.core.errors import InputError
 from moonpool.core.hidden_characters import all_seen
-from moonpool.features.consents.model import CONSENTS_MAX, Consent
+from moonpool.features.consents.model import Consent
 from moonpool.features.consents.table import ConsentTable
 
 if TYPE_CHECKING:
@@ -65,13 +65,13 @@ class UserConsents:
             given_at=self._clock(),
         )
         try:
-            kept = await self._table.put(consent)
+            problem = await self._table.put(consent)
         except IntegrityError:
             raise InputError(
                 f"there is no organisation {organisation_id[:80]!r}; `moonpool orgs list` shows all"
             ) from None
-        if not kept:
-            raise InputError(f"organisation {organisation_id} has {CONSENTS_MAX:,} consents, which is the most")
+        if problem:
+            raise InputError(problem)
         return consent
 
     async def withdraw(self, organisation_id: str, principal: str, client_id: str, server_id: str) -> bool:
@@ -81,8 +81,8 @@ class UserConsents:
         self._held_at.clear()
         return found
 
-    async def all(self, organisation_id: str | None = None) -> Sequence[Consent]:
-        return await self._table.all(organisation_id)
+    async def all(self, organisation_id: str | None = None, principal: str | None = None) -> Sequence[Consent]:
+        return await self._table.all(organisation_id, principal)
 
     async def holds(
         self, organisation_id: str, principal: str, client_id: str, server_id: str, server_digest: str, /

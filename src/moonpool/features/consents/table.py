@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import and_, delete, func, insert, select, update
 
-from moonpool.features.consents.model import CONSENTS_MAX, Consent
+from moonpool.features.consents.model import CONSENTS_MAX, USER_CONSENTS_MAX, Consent
 from moonpool.store.database.tables import CONSENT
 
 if TYPE_CHECKING:
@@ -27,20 +27,26 @@ class ConsentTable:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def put(self, consent: Consent) -> bool:
-        """Keep it in place of an earlier one; False: its organisation has too many. Raises IntegrityError when there is
-        no organisation.
+    async def put(self, consent: Consent) -> str:
+        """Keep it in place of an earlier one; returns why not, or nothing. Raises IntegrityError when there is no
+        organisation.
         """
         values = asdict(consent)
         where = _is(consent.organisation_id, consent.principal, consent.client_id, consent.server_id)
         own = CONSENT.c.organisation_id == consent.organisation_id
+        users = and_(own, CONSENT.c.principal == consent.principal)
+        most = (
+            (users, USER_CONSENTS_MAX, f"{consent.principal} has {USER_CONSENTS_MAX:,} consents there"),
+            (own, CONSENTS_MAX, f"organisation {consent.organisation_id} has {CONSENTS_MAX:,} consents"),
+        )
 
-        def work(connection: Connection) -> bool:
+        def work(connection: Connection) -> str:
             connection.execute(delete(CONSENT).where(where))
-            if connection.execute(select(func.count()).select_from(CONSENT).where(own)).scalar_one() >= CONSENTS_MAX:
-                return False
+            for those, count_max, told in most:
+                if connection.execute(select(func.count()).select_from(CONSENT).where(those)).scalar_one() >= count_max:
+                    return f"{told}, which is the most"
             connection.execute(insert(CONSENT).values(values))
-            return True
+            return ""
 
         return await self._database.write(work)
 
@@ -50,11 +56,13 @@ class ConsentTable:
         rows = await self._database.read(query)
         return _consent(rows[0]) if rows else None
 
-    async def all(self, organisation_id: str | None) -> Sequence[Consent]:
-        """By organisation and age, withdrawn ones included: of one, or of all of them."""
+    async def all(self, organisation_id: str | None, principal: str | None = None) -> Sequence[Consent]:
+        """By organisation and age, withdrawn ones included: of one, or of all of them; of all users, or of one."""
         query = select(CONSENT).order_by(CONSENT.c.organisation_id, CONSENT.c.given_at, CONSENT.c.principal)
         if organisation_id is not None:
             query = query.where(CONSENT.c.organisation_id == organisation_id)
+        if principal is not None:
+            query = query.where(CONSENT.c.principal == principal)
         return [_consent(row) for row in await self._database.read(query.limit(LISTED_MAX))]
 
     async def withdraw(

@@ -47,11 +47,13 @@ class ServerTable:
         return await self._database.write(work)
 
     async def all(self, organisations: Collection[str] | None = None) -> Sequence[OwnServer]:
-        """By organisation and age, also those that were removed: of these, or of all."""
+        """By organisation and age, also those that were removed: of these, each of which has few, or the first of all.
+
+        INVARIANT: none of these is left out, or it would be taken for one that was removed.
+        """
         query = select(ORGANISATION_SERVER).order_by(_C.organisation_id, _C.added_at, _C.change_id)
-        if organisations is not None:
-            query = query.where(_C.organisation_id.in_(sorted(organisations)))
-        return [_server(row) for row in await self._database.read(query.limit(LISTED_MAX))]
+        query = query.limit(LISTED_MAX) if organisations is None else query.where(_C.organisation_id.in_(organisations))
+        return [_server(row) for row in await self._database.read(query)]
 
     async def remove(self, organisation_id: str, server_id: str, *, by: str, now: float) -> bool:
         """False: there is none of this name."""

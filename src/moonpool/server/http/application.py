@@ -6,6 +6,7 @@ pass nothing.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from typing import TYPE_CHECKING, Final
 
@@ -36,6 +37,9 @@ if TYPE_CHECKING:
     from moonpool.server.http.request_limits import Names
 
 RETRY_S: Final = "1"
+ADMITTED_S: Final = 0.1
+"""How long an admission counts for a request whose body is not whole yet; beside `keys.service.REMEMBERED_S`."""
+_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 _RPC_PATHS: Final = ("/mcp", "/sse", "/message")
 _SESSIONS_PATH: Final = "/v1/"
 _log = logging.getLogger(__name__)
@@ -91,7 +95,23 @@ class Application:
         if self._limiter is not None:
             await self._limiter.take(caller)
         keep_caller(scope, caller)
-        await self._router(scope, receive, send)
+        await self._router(scope, self._admitted_again(scope, receive), send)
+
+    def _admitted_again(self, scope: Scope, receive: Receive) -> Receive:
+        """SECURITY: a body may end long after its caller was admitted, and what is done then is done with the rights of
+        that moment. So a credential that was taken back meanwhile is refused before anything has the whole body.
+        """
+        now = asyncio.get_running_loop().time
+        admitted_at = now()
+
+        async def received() -> Message:
+            message = await receive()
+            is_whole = message["type"] == "http.request" and not message.get("more_body", False)
+            if is_whole and scope["method"] in _WITH_BODY and now() - admitted_at > ADMITTED_S:
+                await self._admission.caller(scope)
+            return message
+
+        return received
 
     async def _probe(self, scope: Scope) -> Response | None:
         if scope["path"] not in {"/healthz", "/readyz"}:

@@ -86,7 +86,7 @@ class PrincipalServer:
         self.sse_connections: dict[str, SseConnection] = {}
         self.server = profile.make_server(tools)  # of all requests that have no session
         self.modern = StreamableHTTPSessionManager(self.server, stateless=True)
-        self._leave = asyncio.Event()
+        self._leave, self._is_over = asyncio.Event(), False
         self._closing = set[asyncio.Task[None]]()
         self._lingering: dict[asyncio.Task[None], SseConnection] = {}
         self._running = asyncio.Event()
@@ -142,6 +142,8 @@ class PrincipalServer:
 
     def open_session(self) -> McpSession:
         """A session whose handshake is to come. Raises ServiceBusyError."""
+        if self._is_over:
+            raise ServiceBusyError("what this caller had open has just ended; send initialize again")
         if len(self.sessions) >= SESSIONS_MAX:
             idle = [session for session in self.sessions.values() if session.is_idle]
             if not idle:
@@ -185,6 +187,7 @@ class PrincipalServer:
 
     async def close(self) -> None:
         """End everything that runs."""
+        self._is_over = True
         for session in tuple(self.sessions.values()):
             self.close_session(session)
         for connection in tuple(self.sse_connections.values()):

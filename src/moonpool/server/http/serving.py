@@ -4,7 +4,7 @@ uvicorn's own server is not used: it handles signals, knows no limit for a head 
 does not read, and waits without saying for what. See docs/decisions/0053-what-a-library-does-is-the-librarys.md.
 
 SECURITY: a head is at most `HEAD_BYTES_MAX` and arrives within `HEAD_S`; a client that reads nothing for `STALLED_S` is
-dropped. Above `CONNECTIONS_MAX` connections the one that has waited longest without a request makes room, so that
+dropped. Above `connections_max()` connections the one that has waited longest without a request makes room, so that
 nobody keeps others out by connecting only; where all have one, a new one gets 503. The socket is close-on-exec.
 """
 
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import socket
 from contextlib import asynccontextmanager, suppress
 from email.utils import formatdate
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 CONNECTIONS_MAX: Final = 1024
+_SHARE: Final = 4
+OPEN_FILES: Final = 2 * _SHARE * CONNECTIONS_MAX
+"""The open files of a process that may have as many connections at an address and at its socket."""
 HEAD_BYTES_MAX: Final = 32 * 1024
 HEAD_S: Final = 10.0
 KEEP_ALIVE_S: Final = 30
@@ -46,6 +50,14 @@ _FULL: Final = (
 )
 _requests_log = logging.getLogger(f"{__name__}.requests")
 _requests_log.setLevel(logging.ERROR)  # our own bugs only; invalid requests must not fill the log
+
+
+def connections_max() -> int:
+    """Connections of one listener. SECURITY: nobody needs a credential for one, so all of them together leave most
+    descriptors to sandboxes, servers and the database.
+    """
+    open_files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return CONNECTIONS_MAX if open_files == resource.RLIM_INFINITY else min(CONNECTIONS_MAX, open_files // _SHARE)
 
 
 class ServiceListener:
@@ -197,7 +209,7 @@ class _Connection(H11Protocol):
         super().connection_made(transport)
         if not self._admits(transport.get_extra_info("socket")):
             transport.abort()
-        elif len(self.connections) > CONNECTIONS_MAX and not self._make_room():
+        elif len(self.connections) > connections_max() and not self._make_room():
             transport.write(_FULL)
             transport.close()
         else:

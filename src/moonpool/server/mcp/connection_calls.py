@@ -11,6 +11,7 @@ import codecs
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from moonpool.core.errors import InputError
 from moonpool.engine.kept_executions import ExecutionLostError
 from moonpool.engine.pending_calls import ExecutionCancelledError, Patience, Pause
 from moonpool.engine.request_state import RequestStateError
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
 OUTPUT_BYTES_MAX: Final = 20_000
 """Of output in one answer about an execution that goes on."""
+CONNECTION_OVER: Final = "nothing is begun here any more: this connection, or the right to it, has ended"
 
 
 class CallingApp(Protocol):
@@ -97,6 +99,7 @@ class ConnectionCalls:
         self._settings, self._bindings, self._waiting = app.settings, bindings, waiting
         self._executions = app.executions
         self._calls = app.executions.of(app.caller_grant.principal)
+        self._is_closed = False
 
     async def outcome(self, tool: str, key: str, work: Work, caller: Caller) -> Envelope | InputNeeded:
         """What `work` came to, or what it asks. `key` is the digest of the request: repeats must be of the same.
@@ -168,7 +171,8 @@ class ConnectionCalls:
             await asyncio.gather(*(call.finished() for call in spared), return_exceptions=True)
 
     async def close(self) -> None:
-        """End every call that began here; what ended by itself has been kept when this returns."""
+        """End every call that began here, and begin none; what ended by itself has been kept when this returns."""
+        self._is_closed = True
         for call in self._own:
             call.client_left(spared=call.spared)
         await asyncio.gather(*(call.end() for call in self._own))
@@ -188,6 +192,8 @@ class ConnectionCalls:
         key = f"{tool} {key}"  # a state of another tool, also of another profile, does not fit
         if caller.state is not None:
             return self._calls.resume(caller.state, key, caller.answers)
+        if self._is_closed:  # SECURITY: a request of a caller whose key was revoked may be on its way
+            raise InputError(CONNECTION_OVER)
         return self._calls.repeated(key, self) or self._calls.start(key, work, opener=self)
 
     async def _reached(

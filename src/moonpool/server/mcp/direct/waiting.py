@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
+from moonpool.core.errors import InputError
 from moonpool.engine.executions import OUTCOME_KEPT_S
 from moonpool.engine.output_window import OutputWindow
 from moonpool.engine.pending_calls import ExecutionCancelledError, Parked, Patience, Pause
@@ -20,7 +21,7 @@ from moonpool.engine.request_state import RequestState, RequestStateError, State
 from moonpool.pipeline.request_responder import AnswererGoneError
 from moonpool.server.mcp.approval_pending import ApprovalPendingError
 from moonpool.server.mcp.client_requests import LeavingAsker
-from moonpool.server.mcp.connection_calls import InputNeeded
+from moonpool.server.mcp.connection_calls import CONNECTION_OVER, InputNeeded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
@@ -56,6 +57,7 @@ class WaitingCalls:
         self._calls: dict[str, Call] = {}
         self._gave_way = set[str]()
         self._ending = set[asyncio.Task[None]]()
+        self._is_closed = False
 
     async def outcome(self, said: str, key: str, work: Work, caller: Caller) -> ToolCallOutcome | InputNeeded:
         """What `work` came to, or what it asks. `key` is the digest of the request: repeats must be of the same.
@@ -96,7 +98,8 @@ class WaitingCalls:
             await asyncio.gather(*(call.finished() for call in spared), return_exceptions=True)
 
     async def close(self) -> None:
-        """End every call."""
+        """End every call, and begin none."""
+        self._is_closed = True
         calls = tuple(self._calls.values())
         for call in calls:
             call.client_left(spared=call.spared)
@@ -142,6 +145,8 @@ class WaitingCalls:
                 raise RequestStateError
             call.questions.answer(answers, state.questions)
             return call
+        if self._is_closed:  # SECURITY: as in `ConnectionCalls`
+            raise InputError(CONNECTION_OVER)
         set_aside = (call for call in self._calls.values() if call.set_aside and call.key == key)
         if (call := next(set_aside, None)) is None:
             call = Parked["ToolCallOutcome"](key, self, self, OutputWindow(0))
