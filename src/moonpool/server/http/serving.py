@@ -13,8 +13,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import socket
+import time
 from contextlib import asynccontextmanager, suppress
 from email.utils import formatdate
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import h11
@@ -123,6 +125,11 @@ class HttpServer:
             await asyncio.wait(self._state.tasks, timeout=_CLOSE_S)
 
 
+@lru_cache(maxsize=1)
+def _date(second: int) -> bytes:
+    return formatdate(second, usegmt=True).encode()
+
+
 @asynccontextmanager
 async def http_served(
     listener: Listener, application: ASGIApp, admits: Callable[[socket.socket], bool] = lambda _: True
@@ -135,7 +142,7 @@ async def http_served(
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:
         async def dated(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message["headers"], (b"date", formatdate(usegmt=True).encode())]}
+                message = {**message, "headers": [*message["headers"], (b"date", _date(int(time.time())))]}
             await send(message)
 
         with suppress(asyncio.CancelledError):  # at the end; uvicorn would log it as a bug
