@@ -1,7 +1,8 @@
 """`python -m bench.service`: the HTTP service beside bare Starlette and fastmcp's CodeMode, then 64 clients at once.
 
 One client asks each in turn, over one connection that is kept: `execute_code`, the same JSON answered by Starlette
-under uvicorn and nothing else, CodeMode's `execute` over its own HTTP, and the time to the first output of a session.
+under uvicorn and nothing else, CodeMode's `execute` over its own HTTP, and the time to the first output of a session;
+then what a writing tool call adds, with the service's records in SQLite and in PostgreSQL (`writing_calls`).
 Then many clients of two revisions ask for `--seconds`, fresh executions and sessions' own, in turns with the same mix
 in one process without HTTP: the rate is compared, every status and the service's memory are printed.
 The client is small, so that the machine's cores are the service's; it compares every answer.
@@ -12,30 +13,28 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import re
-import signal
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
-from contextlib import AsyncExitStack, asynccontextmanager, closing
+from contextlib import AsyncExitStack
 from itertools import cycle
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from bench.http_service import PLAIN, START_S, HttpClient, call, connected, free_port, served
 from bench.machine import describe_machine
 from bench.peers.company import ECHO
 from bench.peers.venvs import PeerMissingError
 from bench.processes import resident_megabytes
 from bench.sampling import Case, median, percentile, take_turns
 from bench.world import PACE_S, open_world, prepare_environment
+from bench.writing_calls import GOALS_MS, added_by_writing
 from moonpool.engine.code_request import CodeRequest
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
     from bench.world import World
     from moonpool.bootstrap import Tenant
@@ -44,9 +43,9 @@ CLIENTS: Final = 64
 IN_SESSIONS: Final = 16
 """Of the clients: as many have a session of their own, which is a sandbox that stays."""
 _MODERN: Final = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "execute_code"}
-_PLAIN: Final = {"mcp-protocol-version": "2025-11-25"}
 _CODEMODE: Final = Path(__file__).parent / "peers" / "codemode_server.py"
-_START_S: Final = 60.0
+_GOALS_MS: Final = {"execute_code": 6.0, "first output": 10.0}
+"""These and all other goals: issue 16."""
 _SLICE_S: Final = 10.0
 """Of the time that many clients ask; each slice has its turn in process beside it."""
 _BARE: Final = """
@@ -66,68 +65,6 @@ uvicorn.run(application, host="127.0.0.1", port=int(sys.argv[1]), http="h11", lo
 """
 
 
-class HttpClient:
-    """One connection that is kept; bodies with a length or in chunks."""
-
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, host: str) -> None:
-        self._reader, self._writer, self._host = reader, writer, host
-
-    async def post(self, path: str, body: object, headers: dict[str, str] | None = None) -> tuple[int, Any]:
-        """Status and decoded body."""
-        status, chunks = await self._ask(path, body, headers or {})
-        text = b"".join([chunk async for chunk in chunks])
-        if text.startswith((b"event:", b"data:", b":", b"id:")):
-            text = text.rpartition(b"data:")[2]
-        return status, json.loads(text) if text.strip() else None
-
-    async def lines(self, path: str, body: object) -> AsyncIterator[dict[str, Any]]:
-        """Each line of an NDJSON answer as it comes."""
-        status, chunks = await self._ask(path, body, {})
-        assert status == 200, status
-        rest = b""
-        async for chunk in chunks:
-            *whole, rest = (rest + chunk).split(b"\n")
-            for line in whole:
-                yield json.loads(line)
-
-    async def _ask(self, path: str, body: object, headers: dict[str, str]) -> tuple[int, AsyncIterator[bytes]]:
-        content = json.dumps(body).encode()
-        sent = {
-            "host": self._host,
-            "content-type": "application/json",
-            "accept": "application/json, text/event-stream",
-            "content-length": str(len(content)),
-            **headers,
-        }
-        head = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
-        self._writer.write(f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + content)
-        answered = (await self._reader.readuntil(b"\r\n\r\n")).lower()
-        status = int(answered.split(b" ", 2)[1])
-        found = re.search(rb"content-length: (\d+)", answered)
-        return status, self._chunks(None if found is None else int(found[1]))
-
-    async def _chunks(self, length: int | None) -> AsyncIterator[bytes]:
-        if length is not None:
-            yield await self._reader.readexactly(length)
-            return
-        while size := int(await self._reader.readuntil(b"\r\n"), 16):
-            yield (await self._reader.readexactly(size + 2))[:-2]
-        await self._reader.readexactly(2)
-
-
-@asynccontextmanager
-async def connected(port: int) -> AsyncGenerator[HttpClient]:
-    reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=2**24)
-    with closing(writer):
-        yield HttpClient(reader, writer, f"127.0.0.1:{port}")
-
-
-def call(code: str, **arguments: object) -> dict[str, Any]:
-    """`execute_code` as JSON-RPC."""
-    given = {"name": "execute_code", "arguments": {"code": code, **arguments}}
-    return {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": given}
-
-
 # --- one at a time
 
 
@@ -137,7 +74,7 @@ async def latencies(world: World, port: int, stack: AsyncExitStack, rounds: int)
     bare = await stack.enter_async_context(connected(await _start_bare(stack)))
 
     async def execute() -> None:
-        status, answer = await ours.post("/mcp", call("result = 1+1"), _PLAIN)
+        status, answer = await ours.post("/mcp", call("result = 1+1"), PLAIN)
         assert status == 200, answer
         assert answer["result"]["structuredContent"]["data"] == 2, answer
 
@@ -158,7 +95,7 @@ async def latencies(world: World, port: int, stack: AsyncExitStack, rounds: int)
     except PeerMissingError as error:
         print(f"bench: {error}", file=sys.stderr)
     measured = await take_turns("service", cases, rounds=rounds)
-    return {name: _figures(measured.samples(name)) for name in measured.rounds}
+    return {name: _figures(measured.samples(name), _GOALS_MS.get(name)) for name in measured.rounds}
 
 
 def _timed(ask: Callable[[], Awaitable[None]]) -> Callable[[int], Awaitable[list[float]]]:
@@ -193,7 +130,7 @@ def _first_output(client: HttpClient, path: str) -> Callable[[int], Awaitable[li
 
 async def _codemode(world: World, stack: AsyncExitStack) -> Callable[[], Awaitable[None]]:
     """CodeMode over HTTP without sessions, in front of the echo server. Raises PeerMissingError."""
-    python, port = await world.peers.python("codemode"), _free_port()
+    python, port = await world.peers.python("codemode"), free_port()
     program = (str(python), str(_CODEMODE), "--http", str(port), sys.executable, str(ECHO))
     client = await _open(stack, port, *program)
     asked = call("")
@@ -208,7 +145,7 @@ async def _codemode(world: World, stack: AsyncExitStack) -> Callable[[], Awaitab
 
 
 async def _start_bare(stack: AsyncExitStack) -> int:
-    port = _free_port()
+    port = free_port()
     await _open(stack, port, sys.executable, "-c", _BARE, str(port))
     return port
 
@@ -217,7 +154,7 @@ async def _open(stack: AsyncExitStack, port: int, *program: str) -> HttpClient:
     process = await asyncio.create_subprocess_exec(*program, stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     stack.push_async_callback(process.wait)
     stack.callback(process.terminate)
-    async with asyncio.timeout(_START_S):
+    async with asyncio.timeout(START_S):
         while True:
             try:
                 return await stack.enter_async_context(connected(port))
@@ -247,14 +184,17 @@ async def many(world: World, port: int, pid: int, seconds: float) -> dict[str, A
         "over HTTP, per second": round(rate, 1),
         "in process, per second": round(statistics.mean(beside), 1),
         "ratio": round(rate / statistics.mean(beside), 2),
+        "goal of the ratio": "at least 0.5",
         "statuses": dict(statuses),
+        "goal of the statuses": "200, Busy, 429, 503",
         "resident MB after each slice": [round(one, 1) for one in memory],
+        "goal of the memory": "flat",
     }
 
 
 async def _client(port: int, number: int, end: float, statuses: Counter[str]) -> None:
     """One of the clients: in a session or not, by the newest revision or by one without a handshake."""
-    headers = _MODERN if number % 2 else _PLAIN
+    headers = _MODERN if number % 2 else PLAIN
     for count in cycle(range(1000)):
         if time.perf_counter() >= end:
             return
@@ -299,47 +239,10 @@ async def _worker(app: Tenant, number: int, end: float) -> int:
     return done
 
 
-# --- the service
-
-
-@asynccontextmanager
-async def served(world: World) -> AsyncGenerator[tuple[int, int]]:
-    """Port and process of `moonpool serve` with its default limits."""
-    settings = world.settings("base")
-    command = [str(Path(sys.executable).with_name("moonpool")), "serve", "--no-auth", "--port", "0", "--env", "base"]
-    environ = {"MOONPOOL_POOL_LOW": "2", **os.environ}
-    with tempfile.TemporaryFile() as log:
-        process = await asyncio.create_subprocess_exec(
-            *command, "--data-dir", str(settings.data_dir), stderr=asyncio.subprocess.PIPE, stdout=log, env=environ
-        )
-        assert process.stderr is not None
-        try:
-            async with asyncio.timeout(_START_S):
-                async for line in process.stderr:
-                    if (found := re.search(rb"MCP at http://[^:]+:(\d+)", line)) is not None:
-                        break
-                else:
-                    raise AssertionError("the service did not start")
-            rest = asyncio.create_task(process.stderr.read())
-            yield int(found[1]), process.pid
-            rest.cancel()
-        finally:
-            if process.returncode is None:
-                process.send_signal(signal.SIGTERM)
-                await process.wait()
-
-
-def _free_port() -> int:
-    import socket  # noqa: PLC0415  one number
-
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _figures(samples: list[float]) -> dict[str, float]:
+def _figures(samples: list[float], p50_max: float | None = None) -> dict[str, Any]:
     return {
         "p50": round(median(samples), 2),
+        **({} if p50_max is None else {"goal": f"p50 at most {p50_max:g}"}),
         "p95": round(percentile(samples, 0.95), 2),
         "min": round(min(samples), 2),
     }
@@ -352,6 +255,10 @@ async def measured(*, rounds: int, seconds: float, peers: bool) -> dict[str, Any
     async with open_world(("base",), peers=peers) as world, served(world) as (port, pid), AsyncExitStack() as stack:
         found["one at a time, ms"] = await latencies(world, port, stack, rounds)
         await stack.aclose()
+        writing = await added_by_writing(world, rounds)
+        found["a writing tool call adds, ms"] = {
+            store: _figures(writing.samples(store), GOALS_MS[store]) for store in writing.rounds
+        }
         found[f"{CLIENTS} clients for {seconds:g} s"] = await many(world, port, pid, seconds)
     return found
 

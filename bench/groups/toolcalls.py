@@ -45,13 +45,18 @@ result = times
 """
 
 
-def write_config(folder: Path, names: tuple[str, ...] = ("bench",), env: Mapping[str, str] | None = None) -> Path:
-    """A configuration in which each of `names` is the echo server, with every tool allowed."""
+def write_config(
+    folder: Path,
+    names: tuple[str, ...] = ("bench",),
+    env: Mapping[str, str] | None = None,
+    allow: tuple[str, ...] = ("*",),
+) -> Path:
+    """A configuration in which each of `names` is the echo server. `*` asks about `writing`, which is destructive."""
     entry = {
         "command": sys.executable,
         "args": [str(SERVER)],
         "env": dict(env or {}),
-        "moonpool": {"trusted": True, "allow": ["*"]},
+        "moonpool": {"trusted": True, "allow": list(allow)},
     }
     path = folder / "servers.json"
     path.write_text(json.dumps({"mcpServers": dict.fromkeys(names, entry)}), encoding="utf-8")

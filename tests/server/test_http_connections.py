@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import h11
 import pytest
 
 from moonpool.server.http import bounded_h11, serving
@@ -124,3 +125,24 @@ async def test_too_many_requests_in_progress_are_told_so(port: int, monkeypatch:
     async with _connected(port, wait) as waiting:
         assert b"100 Continue" in await waiting.receive()
         assert b"503 Service Unavailable" in await _answered(port, b"", until=b"(closed)")
+
+
+@pytest.mark.parametrize(
+    ("headers", "first"), [([("content-length", "2")], b""), ([("transfer-encoding", "chunked")], b"HTTP/1.1 200 ")]
+)
+def test_the_head_of_an_answer_waits_for_a_body_of_known_length_only(
+    headers: list[tuple[str, str]], first: bytes
+) -> None:
+    connection = bounded_h11.BoundedConnection(1024)
+    connection.receive_data(b"GET / HTTP/1.1\r\nhost: x\r\n\r\n")
+    connection.next_event()
+
+    head = connection.send(h11.Response(status_code=200, headers=headers))
+    body = connection.send(h11.Data(data=b"42"))
+
+    assert head.startswith(first)
+    assert bool(head) is bool(first)
+    assert (head + body).startswith(b"HTTP/1.1 200 ")
+    assert b"\r\n\r\n" in head + body
+    assert b"42" in body
+    assert connection.send(h11.EndOfMessage()) in {b"", b"0\r\n\r\n"}

@@ -23,6 +23,7 @@ class BoundedConnection(h11.Connection):
         super().__init__(h11.SERVER, head_bytes_max)
         self._head_bytes_max = head_bytes_max
         self._chunks = self._body_bytes = 0
+        self._held_head: list[bytes] = []
         self.problem = "this is no valid HTTP request"
 
     def next_event(self) -> h11.Event | type[h11.NEED_DATA | h11.PAUSED]:
@@ -37,6 +38,17 @@ class BoundedConnection(h11.Connection):
             if self._chunks > CHUNKS_FREE + self._body_bytes // CHUNK_BYTES_MIN:
                 self._refuse(f"the body comes in too many small chunks; send {CHUNK_BYTES_MIN} bytes or more in each")
         return event
+
+    def send_with_data_passthrough(self, event: h11.Event) -> list[bytes] | None:
+        """The head of an answer of known length goes out with what follows it: one system call, one packet."""
+        pieces = super().send_with_data_passthrough(event)
+        if pieces is None:
+            return None
+        held, self._held_head = self._held_head, []
+        if isinstance(event, h11.Response) and any(name == b"content-length" for name, _ in event.headers):
+            self._held_head = pieces
+            return []
+        return held + pieces
 
     def _check_head(self, request: h11.Request) -> None:
         names = {name for name, _ in request.headers}

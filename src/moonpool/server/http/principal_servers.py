@@ -81,6 +81,7 @@ class PrincipalServer:
 
     def __init__(self, tools: ServedTools | OwnServer, profile: Profile) -> None:
         self._tools, self._profile = tools, profile
+        self._running_tool = None if isinstance(tools, OwnServer) else tools.offer.runs  # None: any of them
         self._log = EventLog()
         self.sessions: dict[str, McpSession] = {}
         self.sse_connections: dict[str, SseConnection] = {}
@@ -124,7 +125,7 @@ class PrincipalServer:
 
     def runs(self, name: object) -> bool:
         """Whether a call of the tool `name` begins an execution: code, or one tool where tools are called directly."""
-        return isinstance(self._tools, OwnServer) or name == self._tools.offer.runs
+        return self._running_tool is None or name == self._running_tool
 
     @contextmanager
     def using(self) -> Generator[PrincipalServer]:

@@ -14,8 +14,10 @@ import asyncio
 import logging
 import resource
 import socket
+import time
 from contextlib import asynccontextmanager, suppress
 from email.utils import formatdate
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import h11
@@ -135,6 +137,11 @@ class HttpServer:
             await asyncio.wait(self._state.tasks, timeout=_CLOSE_S)
 
 
+@lru_cache(maxsize=1)
+def _date(second: int) -> bytes:
+    return formatdate(second, usegmt=True).encode()
+
+
 @asynccontextmanager
 async def http_served(
     listener: Listener, application: ASGIApp, admits: Callable[[socket.socket], bool] = lambda _: True
@@ -147,7 +154,7 @@ async def http_served(
     async def answered(scope: Scope, receive: Receive, send: Send) -> None:
         async def dated(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message["headers"], (b"date", formatdate(usegmt=True).encode())]}
+                message = {**message, "headers": [*message["headers"], (b"date", _date(int(time.time())))]}
             await send(message)
 
         with suppress(asyncio.CancelledError):  # at the end; uvicorn would log it as a bug

@@ -131,14 +131,14 @@ def build_server(tools: ServedTools | OwnServer, *, lifespan: Lifespan | None = 
         title="Moonpool",
         description=_ABOUT,
         on_list_tools=handlers.list_tools,
-        on_call_tool=handlers.call_tool,
-        get_tool_input_schema=handlers.input_schema,
+        get_tool_input_schema=_nothing_in_headers,
         **more,
         cache_hints={
             "tools/list": CacheHint(ttl_ms=_UNTIL_RESTART_MS, scope="public"),
             "prompts/list": CacheHint(ttl_ms=_UNTIL_RESTART_MS, scope="public"),
         },
     )
+    server.add_request_handler("tools/call", types.CallToolRequestParams, handlers.call_tool)
     server.middleware[:] = [hide_bugs, instructions_added(tools)]
     return server
 
@@ -162,7 +162,7 @@ class _Handlers:
 
     async def call_tool(
         self, ctx: Context, params: types.CallToolRequestParams
-    ) -> types.CallToolResult | types.InputRequiredResult:
+    ) -> JsonObject | types.InputRequiredResult:
         if params.name not in self._tools.offer.names:
             raise MCPError(
                 types.INVALID_PARAMS, f"Unknown tool: {one_line(params.name, 100)}; {self._hint(params.name)}"
@@ -240,11 +240,6 @@ class _Handlers:
             contents=[types.BlobResourceContents(uri=read.uri, mime_type=read.mime, blob=blob)]
         )
 
-    def input_schema(self, name: str) -> Mapping[str, Any] | None:
-        """What a tool takes; None if it is not offered."""
-        schema = next((tool.get("inputSchema") for tool in self._tools.offer.tools if tool["name"] == name), None)
-        return schema if isinstance(schema, dict) else None
-
     def _hint(self, name: str) -> str:
         """Advice after a call of a tool that is not offered."""
         offer = self._tools.offer
@@ -304,18 +299,27 @@ def _shown(tool: JsonObject, version: str) -> JsonObject:
     return {key: value for key, value in tool.items() if key not in unknown}
 
 
-def _tool_result(answer: Answer, version: str) -> types.CallToolResult:
-    structured = answer.structured if version >= _STRUCTURED_FROM else None
-    pictures = [
-        types.ImageContent(data=base64.b64encode(picture.data).decode(), mime_type=picture.mime)
+def _tool_result(answer: Answer, version: str) -> JsonObject:
+    """As it is sent: the SDK checks it against the revision, so a model of its own before that would check it twice."""
+    pictures: list[JsonValue] = [
+        {"type": "image", "data": base64.b64encode(picture.data).decode(), "mimeType": picture.mime}
         for picture in answer.pictures
     ]
-    return types.CallToolResult(
-        content=[types.TextContent(text=answer.text), *pictures],
-        is_error=answer.is_error,
-        structured_content=structured,
-        _meta=answer.meta,
-    )
+    result: JsonObject = {
+        "resultType": "complete",  # left out again where the revision does not have it
+        "content": [{"type": "text", "text": answer.text}, *pictures],
+        "isError": answer.is_error,
+    }
+    if answer.structured is not None and version >= _STRUCTURED_FROM:
+        result["structuredContent"] = answer.structured
+    if answer.meta is not None:
+        result["_meta"] = answer.meta
+    return result
+
+
+def _nothing_in_headers(name: str) -> None:
+    """No schema of ours names a header that repeats an argument (`x-mcp-header`), so none need be compared."""
+    del name
 
 
 def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:
