@@ -53,6 +53,8 @@ def checked_url(url: str, *, allow_http: bool) -> str:
         raise InputError("the address of the service holds more than https://HOST[:PORT]/PATH; leave out the rest")
     if parts.scheme not in {"http", "https"} or not host:
         raise InputError(f"{url[:200]!r} is no address of a service; write https://HOST[:PORT]")
+    if parts.path.rstrip("/").endswith(("/mcp", "/sse")):
+        raise InputError("the address ends with the place for MCP clients; leave out /mcp or /sse")
     if parts.scheme == "http" and not (allow_http or _is_loopback(host)):
         raise InputError(
             f"{host} is another machine, and http:// would show the key and all code to the network between; "
