@@ -23,23 +23,23 @@ class ServiceAddress:
     """An address and the credentials for it."""
 
     url: str  # without a slash at the end
-    key: str = field(repr=False)
+    key: str = field(repr=False)  # empty: none is sent
     approver: str | None = field(default=None, repr=False)  # a credential that answers approvals
     socket: str = ""  # of a service of this user, which takes no key there
 
 
-def service_address(url: str, key: str, approver: str | None, *, allow_http: bool) -> ServiceAddress:
+def service_address(url: str, key: str | None, approver: str | None, *, allow_http: bool) -> ServiceAddress:
     """Raises InputError for what cannot be meant."""
     must_be(url, str, "the address of a service", "a string such as https://moonpool.example.com")
-    must_be(key, str, "the key", "a string")
+    must_be(key, str | None, "the key", "a string, or None for a service without authentication")
     must_be(approver, str | None, "approver", "another key, or a token of a person")
     must_be(allow_http, bool, "allow_http", "True or False")
     for name, value in (("the key", key), ("approver", approver)):
         if value is not None and not _KEY.fullmatch(value):
             raise InputError(f"{name} is no key: it has 8 or more visible characters of ASCII")
-    if approver == key:
+    if approver is not None and approver == key:
         raise InputError("approver must be another credential: nobody approves the calls of their own code")
-    return ServiceAddress(checked_url(url, allow_http=allow_http), key, approver)
+    return ServiceAddress(checked_url(url, allow_http=allow_http), key or "", approver)
 
 
 def checked_url(url: str, *, allow_http: bool) -> str:
