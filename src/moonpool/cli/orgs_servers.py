@@ -102,7 +102,7 @@ def _values(headers: tuple[str, ...]) -> dict[str, str]:
     lines = value_of(headers[0]).splitlines()
     if len(lines) != len(headers):
         raise InputError(
-            f"standard input has {len(lines)} values for: {', '.join(headers)}; write the value of each on a line"
+            f"standard input has {len(lines)} of the values of {', '.join(headers)}; write the value of each on a line"
         )
     return dict(zip(headers, lines, strict=True))
 
