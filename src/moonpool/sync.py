@@ -465,7 +465,7 @@ class Service:
             return asyncio.run(copied_here(result, get))
 
 
-def connect(url: str, key: str, *, approver: str | None = None, allow_http: bool = False) -> Service:
+def connect(url: str, key: str | None = None, *, approver: str | None = None, allow_http: bool = False) -> Service:
     """Sessions at a service: `with moonpool.sync.connect("https://...", key) as service: ...`.
 
     The parameters are those of `moonpool.connect`.

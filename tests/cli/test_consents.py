@@ -47,6 +47,13 @@ def test_a_consent_is_given_listed_and_withdrawn(tmp_path: Path) -> None:
         refused = moonpool(tmp_path, "consents", "give", server, *pair, "--config", str(config), *data)
         assert (refused.exit_code, told in refused.stderr) == (2, True), refused.stderr
 
+    own = ("orgs", "servers", "add", "acme", "crm", "https://crm.example.com/mcp")
+    assert moonpool(tmp_path, *own, *data).exit_code == 0
+    given = moonpool(tmp_path, "consents", "give", "crm", *pair, *data)
+    assert (given.exit_code, f"app may use the login to crm for {ALICE}" in given.stderr) == (0, True), given.stderr
+    assert moonpool(tmp_path, "consents", "withdraw", "crm", *pair, *data).exit_code == 0
+
     withdraw = ("consents", "withdraw", "issues", *pair, *data)
     assert [moonpool(tmp_path, *withdraw).exit_code for _ in range(2)] == [0, 1]
-    assert json.loads(moonpool(tmp_path, "consents", "list", "--json", *data).stdout)["withdrawn_at"]
+    listed = moonpool(tmp_path, "consents", "list", "--json", *data).stdout.splitlines()
+    assert [bool(json.loads(line)["withdrawn_at"]) for line in listed] == [True, True]

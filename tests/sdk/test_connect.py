@@ -186,6 +186,7 @@ async def test_keys_are_in_no_text(served: ServiceThread, caplog: pytest.LogCapt
         ({"url": "http://127.0.0.1.example.com"}, "another machine"),
         ({"url": "ftp://moonpool.example.com"}, "no address of a service"),
         ({"url": "https://"}, "no address of a service"),
+        ({"url": "https://moonpool.example.com/mcp"}, "leave out /mcp"),
         ({"url": "https://[::1"}, "cannot be read"),
         ({"url": "https://user:secret@moonpool.example.com"}, "leave out the rest"),
         ({"url": "https://moonpool.example.com/?key=secret"}, "leave out the rest"),

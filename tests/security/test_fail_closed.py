@@ -146,6 +146,17 @@ COMPLAINTS = [
         id="forbidden",
     ),
     pytest.param(
+        "bwrap: No permissions to create a new namespace, likely because the kernel does not allow non-privileged user "
+        "namespaces.",
+        "seccomp=unconfined",
+        id="forbidden, as bubblewrap 0.9 says it",
+    ),
+    pytest.param(
+        "uids could not be mapped: PermissionError(13, 'Permission denied')",
+        "--cap-add SYS_ADMIN",
+        id="root of a container",
+    ),
+    pytest.param(
         "bwrap: Creating new namespace failed: nesting depth or /proc/sys/user/max_*_namespaces exceeded (ENOSPC)",
         "sysctl -w user.max_user_namespaces",
         id="used up",

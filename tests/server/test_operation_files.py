@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sqlite3
+import stat
 import subprocess
 import sys
 from contextlib import closing
@@ -37,6 +38,9 @@ def test_in_the_compose_example_only_the_broker_has_a_way_out() -> None:
     assert [name for name, one in services.items() if ways_out & set(one["networks"])] == ["moonpool"]
     assert [name for name, one in services.items() if "ports" in one] == ["moonpool"]
     assert all(port.startswith("127.0.0.1:") for port in services["moonpool"]["ports"])
+    assert services["moonpool"]["cap_drop"] == ["ALL"]
+    assert "no-new-privileges" in services["moonpool"]["security_opt"]
+    assert "COPY . " not in text, "secrets beside the file would be in the image"
     assert not any(one.get("privileged") or "network_mode" in one or "pid" in one for one in services.values())
     assert "docker.sock" not in text
     given = {key: str(value) for key, value in services["moonpool"]["environment"].items()}
@@ -95,10 +99,15 @@ async def test_a_backup_under_load_is_restored_with_whole_chains_and_keys_that_w
             assert done.exit_code == 0, done.stderr
             tasks.cancel_scope.cancel()
     again = moonpool(tmp_path, "db", "backup", copy, "--data-dir", data)
-    assert (again.exit_code, "backup_failed" in again.stderr) == (2, True)
-    assert {path.stat().st_mode & 0o077 for path in (copy, *copy.rglob("*"))} == {0}
+    assert (again.exit_code, "name a new folder" in again.stderr) == (2, True)
+    assert {path.stat().st_mode & 0o077 for path in (copy, *copy.rglob("private"), *copy.rglob("private/**/*"))} == {0}
 
-    shutil.copytree(copy, restored)
+    restored.mkdir(mode=0o755)
+    await anyio.run_process(["cp", "-a", *copy.iterdir(), restored])  # as docs/how-to/database.md says it
+    folders = [path.relative_to(restored) for path in (restored, *restored.rglob("*")) if path.is_dir()]
+    modes = [[stat.S_IMODE((place / one).stat().st_mode) for one in folders] for place in (data, restored)]
+    modes[0][0] = 0o755
+    assert modes[0] == modes[1], "sandboxes pass through what they passed through before"
     verified = moonpool(tmp_path, "audit", "verify", "--org", "acme", "--data-dir", restored)
     assert (verified.exit_code, b"chain whole" in verified.stdout) == (0, True)
     shown = moonpool(tmp_path, "audit", "show", "--org", "acme", "--data-dir", restored, "--json", "--tail", "10000")

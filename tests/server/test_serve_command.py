@@ -233,8 +233,10 @@ asyncio.run(main(sys.argv[1]))
 
 @pytest.mark.slow
 @pytest.mark.req("A-092", "B-081", "G-009", "G-013", "G-016", "P-001")
-def test_the_older_sdk_and_the_inspector_work(tmp_path: Path) -> None:
+def test_the_older_sdk_the_inspector_and_ours_work_without_a_key(tmp_path: Path) -> None:
     with Serving(tmp_path) as serving:
+        with moonpool_sdk.sync.connect(serving.url.removesuffix("/mcp")) as service:
+            assert service.run("6 * 7").data == 42
         old = subprocess.run(
             [old_sdk_python(), "-c", _OLD_SDK, serving.url],
             capture_output=True,

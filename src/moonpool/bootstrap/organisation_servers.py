@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -18,12 +18,13 @@ from typing import TYPE_CHECKING, Final
 from moonpool.configuration.secrets import secrets_in
 from moonpool.configuration.server_config import McpConfig, ServerConfig
 from moonpool.core.audit_records import CallOutcomeRecord, time_stamp
-from moonpool.core.errors import MoonpoolError
+from moonpool.core.errors import InputError, MoonpoolError
 from moonpool.core.json import digest_json
 from moonpool.features.approvals.model import REGISTRATION
 from moonpool.features.servers.model import same_name
 
 if TYPE_CHECKING:
+    from moonpool.bootstrap.database import ServiceData
     from moonpool.bootstrap.tenant import Tenant
     from moonpool.features.servers.model import OwnServer
     from moonpool.features.servers.service import OwnServers
@@ -151,6 +152,18 @@ def _listed(followed: _Followed, listing: asyncio.Task[None]) -> None:
     followed.listing.discard(listing)
     if not listing.cancelled() and (error := listing.exception()) is not None:
         _log.error("tools of a server of %s cannot be shown", followed.tenant.tenant_id, exc_info=error)
+
+
+async def servers_for(data: ServiceData, organisation: str, operators: McpConfig | None) -> McpConfig:
+    """The servers that an organisation may use: the operator's and its own. Raises InputError, DatabaseError."""
+    if not any(one.organisation_id == organisation for one in await data.organisations.all()):
+        raise InputError(f"there is no organisation {organisation[:80]!r}; `moonpool orgs list` shows all")
+    found = McpConfig(source="the service") if operators is None else operators.for_organisation(organisation)
+    for row in await data.servers.of(organisation):
+        if row.server_id not in found.ids:
+            added = config_of(row, await data.servers.headers(row))
+            found = replace(found, servers=(*found.servers, *added.servers))
+    return found
 
 
 def config_of(row: OwnServer, headers: dict[str, str]) -> McpConfig:

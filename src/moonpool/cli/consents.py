@@ -12,17 +12,19 @@ from moonpool.cli.config_choice import read_config
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.cli.service_data import administered, data_dir_option, database_url_option, with_service_data
-from moonpool.core.errors import ConfigError, InputError
+from moonpool.core.errors import InputError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from moonpool.bootstrap.administration import Administration
+    from moonpool.configuration.server_config import McpConfig
     from moonpool.features.consents.model import Consent
 
 _COLUMNS: Final = ("org", "user", "client", "server", "given by", "given", "state")
 
 app = command_group("Consents of users to OAuth clients that use Moonpool's logins to servers.")
-_server_argument = click.argument("server", metavar="SERVER", help="Its name in the configuration.")
+_server_argument = click.argument("server", metavar="SERVER", help="Its name.")
 _org_option = click.option("--org", required=True, metavar="ORG", help="The organisation's id.")
 _user_option = click.option("--user", required=True, metavar="NAME", help="The principal: user:ISSUER#SUBJECT.")
 _client_option = click.option("--client", required=True, metavar="ID", help="The id of the OAuth client.")
@@ -47,12 +49,15 @@ def give(
     database_url: str | None,
 ) -> None:
     """Let a client use a server's login for a user, until the server is configured otherwise."""
-    digest = _digest(server, config)
-    administered(
-        data_dir,
-        database_url,
-        lambda administration: administration.give_consent(org, user, client, server, digest),
-    )
+    from moonpool.bootstrap.organisation_servers import servers_for
+
+    operators = read_config(config)
+
+    async def given(administration: Administration) -> None:
+        digest = _digest(server, await servers_for(administration.opened, org, operators))
+        await administration.give_consent(org, user, client, server, digest)
+
+    administered(data_dir, database_url, given)
     remark(f"{client} may use the login to {server} for {user}")
 
 
@@ -92,17 +97,17 @@ def withdraw(*, server: str, org: str, user: str, client: str, data_dir: Path | 
     return EXIT_FAILED
 
 
-def _digest(server_id: str, path: Path | None) -> str:
-    """Of the server's configuration. Raises ConfigError, InputError."""
+def _digest(server_id: str, config: McpConfig) -> str:
+    """Of the server's configuration. Raises InputError."""
     from moonpool.configuration.servers import resolved_key
 
-    config = read_config(path)
-    if config is None:
-        raise ConfigError("there is no configuration of servers; name the service's with --config FILE")
     found = config.find(server_id)
     if found is None:
         known = ", ".join(config.ids) or "none"
-        raise InputError(f"there is no server {server_id[:80]!r} in {config.source}; there are: {known}")
+        raise InputError(
+            f"there is no server {server_id[:80]!r} of this organisation; there are: {known}; "
+            "--config names the file with the operator's"
+        )
     if not found.may_log_in:
         raise InputError(f"server {server_id!r} is never sent a login of Moonpool's, so it needs no consent")
     return resolved_key(found)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import os
 import sys
 import webbrowser
@@ -17,7 +16,6 @@ from moonpool.cli.config_choice import read_config
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from moonpool.cli.printer import printable, remark
 from moonpool.cli.service_data import data_dir_option, database_url_option, service_settings, with_service_data
-from moonpool.configuration.server_config import McpConfig
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.oauth.login_command import enter, leave
 from moonpool.oauth.loopback import LoopbackAgent, PastingAgent
@@ -26,8 +24,7 @@ from moonpool.store.paths import tenant_dir
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from moonpool.bootstrap.database import ServiceData
-    from moonpool.configuration.servers import ServerConfig
+    from moonpool.configuration.servers import McpConfig, ServerConfig
     from moonpool.oauth.login import UserAgent
     from moonpool.oauth.stored_logins import Logins
 
@@ -65,27 +62,15 @@ def login(  # noqa: PLR0913  its options
     _, state = service_settings(data_dir, database_url)
     own, folder = read_config(config), state
     if org is not None:
+        from moonpool.bootstrap.organisation_servers import servers_for
+
         folder = tenant_dir(state, org)
-        own = with_service_data(data_dir, database_url, lambda opened: _of_organisation(opened, org, own))
+        own = with_service_data(data_dir, database_url, lambda opened: servers_for(opened, org, own))
     found = None if own is None else own.find(server)
     logins = open_logins(folder, os.environ, of_own=found is not None and found.public_only)
     if forget:
         return forget_login(server, own, logins)
     return log_in(server, own, logins, scope=scope, timeout_s=None if headless else timeout)
-
-
-async def _of_organisation(opened: ServiceData, org: str, operators: McpConfig | None) -> McpConfig:
-    """The servers that an organisation may use. Raises InputError."""
-    from moonpool.bootstrap.organisation_servers import config_of
-
-    if not any(one.organisation_id == org for one in await opened.organisations.all()):
-        raise InputError(f"there is no organisation {org[:80]!r}; `moonpool orgs list` shows all")
-    found = McpConfig(source="the service") if operators is None else operators.for_organisation(org)
-    for row in await opened.servers.of(org):
-        if row.server_id not in found.ids:
-            added = config_of(row, await opened.servers.headers(row))
-            found = dataclasses.replace(found, servers=(*found.servers, *added.servers))
-    return found
 
 
 def log_in(server_id: str, config: McpConfig | None, logins: Logins, *, scope: str, timeout_s: float | None) -> int:

@@ -141,7 +141,8 @@ class Forwarder:
                 await self._fail(one, str(error))
         except (httpx2.HTTPError, httpx2.StreamError, OSError, ValueError) as error:
             # SECURITY: texts of a library may hold what was sent.
-            why = str(error) if isinstance(error, _RefusedError) else f"the service cannot be reached ({_kind(error)})"
+            gone = f"the service cannot be reached ({_kind(error)}); look whether it runs, and at MOONPOOL_SERVICE_URL"
+            why = str(error) if isinstance(error, _RefusedError) else gone
             for one in open_ids.values():
                 await self._fail(one, why)
         else:

@@ -101,7 +101,9 @@ def _values(headers: tuple[str, ...]) -> dict[str, str]:
         return {name: value_of(name) for name in headers}
     lines = value_of(headers[0]).splitlines()
     if len(lines) != len(headers):
-        raise InputError(f"standard input has {len(lines)} lines for {len(headers)} headers; write one value on a line")
+        raise InputError(
+            f"standard input has {len(lines)} of the values of {', '.join(headers)}; write the value of each on a line"
+        )
     return dict(zip(headers, lines, strict=True))
 
 

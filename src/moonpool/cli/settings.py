@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from moonpool.cli.commands import command, json_object
-from moonpool.cli.printer import print_json, print_table
+from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.settings import FILE_VARIABLE, Settings
 
 if TYPE_CHECKING:
@@ -45,6 +45,8 @@ def settings(*, settings: Path | None, every: bool, as_json: bool) -> None:
     shown = list(_shown(every=every))
     if as_json:
         print_json({name: value for name, value, _ in shown})
+    elif not shown:
+        remark("nobody set any: all have their defaults, which --all shows")
     else:
         print_table(_COLUMNS, ((name, str(value), origin) for name, value, origin in shown))
 

@@ -36,6 +36,10 @@ _CONTAINER: Final = (
     "unprivileged user namespaces are forbidden here: sysctl -w kernel.unprivileged_userns_clone=1; in a container, "
     "start it with --security-opt seccomp=unconfined --security-opt apparmor=unconfined"
 )
+_NO_MAPS: Final = (
+    "root has no uids of their own to give to sandboxes here: start the container with --cap-add SYS_ADMIN, or as an "
+    "ordinary user (--user 1000), which keeps one organisation"
+)
 _MASKED_PROC: Final = (
     "/proc is masked, as in containers by default: start the container with --security-opt systempaths=unconfined "
     "(Kubernetes: procMount: Unmasked); in a systemd unit, leave ProtectProc= and ProtectKernelTunables= out"
@@ -63,6 +67,8 @@ _NO_UIDS: Final = (
 _COMPLAINTS: Final = (
     ("max_*_namespaces exceeded", _USED_UP),
     ("No permissions to create new namespace", _CONTAINER),
+    ("No permissions to create a new namespace", _CONTAINER),  # bubblewrap 0.9 and newer
+    ("uids could not be mapped: PermissionError", _NO_MAPS),
     ("kernel does not support user namespaces", _CONTAINER),
     ("does not support it", "this Linux kernel lacks a kind of namespace: use 5.12 or newer with all of them"),
     ("Creating new namespace failed", _CONTAINER),

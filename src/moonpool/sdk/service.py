@@ -112,10 +112,11 @@ class Service:
             return await copied_here(result, opened.files.get)
 
 
-def connect(url: str, key: str, *, approver: str | None = None, allow_http: bool = False) -> Service:
+def connect(url: str, key: str | None = None, *, approver: str | None = None, allow_http: bool = False) -> Service:
     """Sessions at a service: `async with moonpool.connect("https://...", key) as service: ...`.
 
-    `key` is a key of an organisation with the scopes execute and files, or a token. `approver` is another credential,
+    `key` is a key of an organisation with the scopes execute and files, or a token; None: this machine's service has no
+    authentication (`moonpool serve --no-auth`). `approver` is another credential,
     with the scope approve, with which the application answers approvals as its users' hand: nobody approves the calls
     of their own code. Addresses with `http://` are of this machine only, unless `allow_http`.
 

@@ -14,7 +14,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.core.errors import Fault, InputError, MoonpoolError
 from moonpool.store.paths import database_path, tenant_dirs
 
 if TYPE_CHECKING:
@@ -34,19 +34,30 @@ class BackupError(MoonpoolError):
 
 
 def back_up(data: Path, target: Path) -> int:
-    """Copy private files of all tenants of `data` into the new folder `target`; returns how many. Raises BackupError.
+    """Copy private files of all tenants of `data` into the new folder `target`; returns how many.
 
-    SECURITY: the copy is as private as what it is of: it holds journals, sealed secrets and hashes of keys.
+    Raises InputError when there is something at `target`, BackupError.
+
+    SECURITY: `target` is closed to others, as what is private in it is: journals, sealed secrets, hashes of keys.
     """
     if any(target.resolve().is_relative_to(tenant.resolve() / "private") for tenant in tenant_dirs(data)):
         raise BackupError(f"{target} lies in what is backed up; name a folder elsewhere")
     try:
         target.mkdir(mode=0o700, parents=True)
+    except FileExistsError:
+        raise InputError(
+            f"{target} is there already, and a backup is never written over another; name a new folder"
+        ) from None
+    except OSError as error:
+        raise BackupError(f"{target} cannot be made: {error.strerror}; choose another folder") from error
+    try:
         count = 0
         for source in _files(data):
             place = target / source.relative_to(data)
             for folder in reversed([one for one in place.parents if one.is_relative_to(target)]):
-                folder.mkdir(mode=0o700, exist_ok=True)
+                if not folder.exists():  # as open as it was: restored, sandboxes must pass through it
+                    folder.mkdir(mode=0o700)
+                    folder.chmod(stat.S_IMODE((data / folder.relative_to(target)).stat().st_mode) & 0o755)
             try:
                 _copy(source, place)
                 count += 1

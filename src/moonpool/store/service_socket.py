@@ -102,8 +102,8 @@ class ServiceFolder:
             if self.is_served() or asyncio.get_running_loop().time() >= end:
                 os.close(lock)
                 raise ServiceRunsError(
-                    f"another service has the data folder of {self.path}; end it, with `moonpool session close --all` "
-                    "where `moonpool run --session` started it"
+                    f"another service has the data folder {self.path.parent.parent}; give this one another --data-dir, "
+                    "or end it, with `moonpool session close --all` where `moonpool run --session` started it"
                 )
             await asyncio.sleep(_POLL_S)
         return ServiceSocket(self, lock)

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from moonpool.store.secrets import SealedValues
 
 KIND: Final = "headers of an organisation's server"
-_NOBODY_ELSE: Final = "there is no server {!r} of this organisation; `moonpool orgs servers list` shows its servers"
+_NOBODY_ELSE: Final = (
+    "there is no server {!r} of this organisation; `moonpool orgs servers list` or GET /v1/servers shows its servers"
+)
 
 
 class OwnServers:

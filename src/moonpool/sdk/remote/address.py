@@ -23,23 +23,23 @@ class ServiceAddress:
     """An address and the credentials for it."""
 
     url: str  # without a slash at the end
-    key: str = field(repr=False)
+    key: str = field(repr=False)  # empty: none is sent
     approver: str | None = field(default=None, repr=False)  # a credential that answers approvals
     socket: str = ""  # of a service of this user, which takes no key there
 
 
-def service_address(url: str, key: str, approver: str | None, *, allow_http: bool) -> ServiceAddress:
+def service_address(url: str, key: str | None, approver: str | None, *, allow_http: bool) -> ServiceAddress:
     """Raises InputError for what cannot be meant."""
     must_be(url, str, "the address of a service", "a string such as https://moonpool.example.com")
-    must_be(key, str, "the key", "a string")
+    must_be(key, str | None, "the key", "a string, or None for a service without authentication")
     must_be(approver, str | None, "approver", "another key, or a token of a person")
     must_be(allow_http, bool, "allow_http", "True or False")
     for name, value in (("the key", key), ("approver", approver)):
         if value is not None and not _KEY.fullmatch(value):
             raise InputError(f"{name} is no key: it has 8 or more visible characters of ASCII")
-    if approver == key:
+    if approver is not None and approver == key:
         raise InputError("approver must be another credential: nobody approves the calls of their own code")
-    return ServiceAddress(checked_url(url, allow_http=allow_http), key, approver)
+    return ServiceAddress(checked_url(url, allow_http=allow_http), key or "", approver)
 
 
 def checked_url(url: str, *, allow_http: bool) -> str:
@@ -53,6 +53,8 @@ def checked_url(url: str, *, allow_http: bool) -> str:
         raise InputError("the address of the service holds more than https://HOST[:PORT]/PATH; leave out the rest")
     if parts.scheme not in {"http", "https"} or not host:
         raise InputError(f"{url[:200]!r} is no address of a service; write https://HOST[:PORT]")
+    if parts.path.rstrip("/").endswith(("/mcp", "/sse")):
+        raise InputError("the address ends with the place for MCP clients; leave out /mcp or /sse")
     if parts.scheme == "http" and not (allow_http or _is_loopback(host)):
         raise InputError(
             f"{host} is another machine, and http:// would show the key and all code to the network between; "

@@ -86,7 +86,9 @@ class Names:
             if name in found:
                 found[name].append(value.decode("latin-1").strip().lower())
         if len(found[b"host"]) != 1 or not self._is_ours(found[b"host"][0]):
-            raise RequestError(421, "this service is not called so; use the address that it printed, or its public URL")
+            raise RequestError(
+                421, "this service is not called so; use the address that it printed, or the one in MOONPOOL_PUBLIC_URL"
+            )
         if any(origin not in self.origins for origin in found[b"origin"]):
             raise RequestError(403, "pages of this origin may not use this service")
 
