@@ -225,7 +225,9 @@ class _Tools:
     async def open_tools(self, caller: HttpCaller, profile: Profile, /) -> ServedTools | OwnServer:
         """See `ToolsSource`. Raises ServiceBusyError, InputError."""
         tenant = (await self.organisations.get(caller.organisation)).tenant
-        grant = tenant.caller_grants.grant(caller.principal, roles=caller.roles, client_id=caller.client_id)
+        grant = tenant.caller_grants.grant(
+            caller.principal, roles=caller.roles, client_id=caller.client_id, hides_host=not caller.is_terminal
+        )
         # SECURITY: nobody approves the calls of their own code, so its client is not asked about them, whoever has
         # logged in there: the questions wait in the queue. What servers ask is relayed to the client.
         return profile.make_tools(dataclasses.replace(tenant, caller_grant=grant), Bindings())

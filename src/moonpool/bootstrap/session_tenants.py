@@ -69,7 +69,11 @@ class TenantOfSessions:
     def grant(self, caller: HttpCaller, wanted: CreateSession) -> CallerGrant:
         """See `SessionTenant`."""
         return self._tenant.caller_grants.grant(
-            caller.principal, roles=caller.roles, client_id=caller.client_id, calls_max=wanted.limits.tool_calls
+            caller.principal,
+            roles=caller.roles,
+            client_id=caller.client_id,
+            calls_max=wanted.limits.tool_calls,
+            hides_host=not caller.is_terminal,
         )
 
     async def runtime_for(self, wanted: CreateSession) -> Runtime:

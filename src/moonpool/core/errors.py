@@ -22,12 +22,21 @@ class Fault(StrEnum):
     HOST = "host"
 
 
+HOST_FAILED: Final = "the service cannot do this now; its log says why"
+
+
 class MoonpoolError(Exception):
     """Base of every error raised on purpose."""
 
     code: str = "error"
     fault: ClassVar[Fault] = Fault.HOST
     retryable: ClassVar[bool] = False
+    names_host: ClassVar[bool] = True
+    """Whether the words of a fault of the host may name its files and addresses."""
+
+    def told(self, *, hides_host: bool) -> str:
+        """Its words for a caller. SECURITY: `hides_host` for one whose machine this is not."""
+        return HOST_FAILED if hides_host and self.fault is Fault.HOST and self.names_host else str(self)
 
 
 class ConfigError(MoonpoolError):

@@ -47,6 +47,7 @@ class ServiceBusyError(MoonpoolError):
 
     code = "service_busy"
     fault = Fault.HOST
+    names_host = False
     retryable = True
 
 
