@@ -7,45 +7,18 @@ from typing import TYPE_CHECKING
 
 from moonpool.oauth.credentials import Credentials
 from moonpool.oauth.stored_logins import Logins
-from moonpool.store.paths import secrets_dir
-from moonpool.store.secrets import SecretStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable
 
     from moonpool.configuration.servers import McpConfig
     from moonpool.oauth.login import UserAgent
-
-_KIND = "login"
-
-
-class SealedLoginStore:
-    """The login store of `oauth.stored_logins` in the secret store."""
-
-    def __init__(self, store: SecretStore) -> None:
-        self._store = store
-
-    def names(self) -> tuple[str, ...]:
-        return self._store.names(_KIND)
-
-    def get(self, name: str) -> str | None:
-        return self._store.get(_KIND, name)
-
-    def put(self, name: str, text: str) -> None:
-        self._store.put(_KIND, name, text)
-
-    def remove(self, name: str) -> bool:
-        return self._store.remove(_KIND, name)
-
-
-def open_logins(data: Path, environ: Mapping[str, str]) -> Logins:
-    return Logins(SealedLoginStore(SecretStore(secrets_dir(data), environ)))
+    from moonpool.oauth.stored_logins import LoginStore
 
 
 def make_credentials(
     config: McpConfig,
-    logins: Logins,
+    store: LoginStore,
     *,
     agent: UserAgent | None = None,
     on_secrets: Callable[[str, frozenset[str]], None] | None = None,
@@ -56,7 +29,7 @@ def make_credentials(
             server.server_id,
             server.url,
             server.oauth,
-            logins,
+            Logins(store),
             agent=agent,
             on_secrets=None if on_secrets is None else partial(on_secrets, server.server_id),
             public_only=server.public_only,

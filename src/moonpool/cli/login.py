@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import os
 import sys
 import webbrowser
@@ -11,25 +10,29 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moonpool.bootstrap.logins import open_logins
+from moonpool.bootstrap.stores import opened_stores
 from moonpool.cli.commands import command, config_option
 from moonpool.cli.config_choice import read_config
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from moonpool.cli.printer import printable, remark
-from moonpool.cli.service_data import data_dir_option, database_url_option, service_settings, with_service_data
-from moonpool.configuration.server_config import McpConfig
+from moonpool.cli.service_data import (
+    data_dir_option,
+    database_url_option,
+    servers_of,
+    service_settings,
+    with_service_data,
+)
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.oauth.login_command import enter, leave
 from moonpool.oauth.loopback import LoopbackAgent, PastingAgent
-from moonpool.store.paths import tenant_dir
+from moonpool.oauth.stored_logins import Logins
+from moonpool.store.paths import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from moonpool.bootstrap.database import ServiceData
-    from moonpool.configuration.servers import ServerConfig
+    from moonpool.configuration.servers import McpConfig, ServerConfig
     from moonpool.oauth.login import UserAgent
-    from moonpool.oauth.stored_logins import Logins
 
 
 @command
@@ -62,29 +65,15 @@ def login(  # noqa: PLR0913  its options
     database_url: str | None,
 ) -> int:
     """Log in to a server by OAuth: open an address in a browser and store the tokens, encrypted."""
-    _, state = service_settings(data_dir, database_url)
-    own, folder = read_config(config), state
+    settings, data = service_settings(data_dir, database_url)
+    own = read_config(config)
     if org is not None:
-        folder = tenant_dir(state, org)
-        own = with_service_data(data_dir, database_url, lambda opened: _of_organisation(opened, org, own))
-    logins = open_logins(folder, os.environ)
-    if forget:
-        return forget_login(server, own, logins)
-    return log_in(server, own, logins, scope=scope, timeout_s=None if headless else timeout)
-
-
-async def _of_organisation(opened: ServiceData, org: str, operators: McpConfig | None) -> McpConfig:
-    """The servers that an organisation may use. Raises InputError."""
-    from moonpool.bootstrap.organisation_servers import config_of
-
-    if not any(one.organisation_id == org for one in await opened.organisations.all()):
-        raise InputError(f"there is no organisation {org[:80]!r}; `moonpool orgs list` shows all")
-    found = McpConfig(source="the service") if operators is None else operators.for_organisation(org)
-    for row in await opened.servers.of(org):
-        if row.server_id not in found.ids:
-            added = config_of(row, await opened.servers.headers(row))
-            found = dataclasses.replace(found, servers=(*found.servers, *added.servers))
-    return found
+        own = with_service_data(data_dir, database_url, lambda opened: servers_of(opened, org, own))
+    with opened_stores(settings, data, org or DEFAULT_TENANT) as stores:
+        logins = Logins(stores.logins())
+        if forget:
+            return forget_login(server, own, logins)
+        return log_in(server, own, logins, scope=scope, timeout_s=None if headless else timeout)
 
 
 def log_in(server_id: str, config: McpConfig | None, logins: Logins, *, scope: str, timeout_s: float | None) -> int:
