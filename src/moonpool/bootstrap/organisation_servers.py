@@ -61,6 +61,13 @@ class OrganisationServers:
         await self._apply(followed, list(await self.servers.all([tenant.tenant_id])))
         self._followed[tenant.tenant_id] = followed
 
+    async def unfollow(self, organisation: str) -> None:
+        """Its tenant is closed soon."""
+        followed = self._followed.pop(organisation, None)
+        if followed is not None and followed.work is not None:
+            followed.work.cancel()
+            await asyncio.gather(followed.work, return_exceptions=True)
+
     def look_soon(self) -> None:
         """Something was changed here."""
         self._wanted.set()

@@ -126,6 +126,11 @@ class TenantsOfSessions:
             known = self._tenants[organisation] = tenant, TenantOfSessions(tenant, events)
         return known[1]
 
+    async def end_organisation(self, organisation: str) -> None:
+        """Its tenant is closed soon."""
+        if (known := self._tenants.pop(organisation, None)) is not None:
+            await known[1].close()
+
     async def for_terminal(self, order: TerminalOrder, /) -> TerminalTenant:
         """See `SessionTenants`."""
         if self._for_terminal is None:
