@@ -11,6 +11,7 @@ import pytest
 from moonpool.bootstrap import service as module
 from server.services import caller, execute, serving
 from server.test_http_long_runs import gated, told
+from server.test_replicas import CONFIG
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +34,7 @@ async def test_the_idle_one_makes_room_and_opens_again(tmp_path: Path, monkeypat
     monkeypatch.setattr(module, "ORGANISATION_IDLE_S", 0.0)
     callers = {name: caller(name, name) for name in ("busy", "one", "two")}
     with anyio.fail_after(120):
-        async with serving(callers, state=tmp_path) as service:
+        async with serving(callers, config=CONFIG, state=tmp_path / "state") as service:
             of_busy = {"authorization": "Bearer busy"}
             session = (await service.http.post("/v1/sessions", json={}, headers=of_busy)).json()["id"]
             for name in ("one", "two", "one"):
