@@ -31,12 +31,16 @@ class MoonpoolError(Exception):
     code: str = "error"
     fault: ClassVar[Fault] = Fault.HOST
     retryable: ClassVar[bool] = False
-    names_host: ClassVar[bool] = True
+    _names_host: ClassVar[bool] = True
     """Whether the words of a fault of the host may name its files and addresses."""
 
-    def told(self, *, hides_host: bool) -> str:
-        """Its words for a caller. SECURITY: `hides_host` for one whose machine this is not."""
-        return HOST_FAILED if hides_host and self.fault is Fault.HOST and self.names_host else str(self)
+    def _told_elsewhere(self) -> str:
+        return HOST_FAILED if self.fault is Fault.HOST and self._names_host else str(self)
+
+
+def told(error: MoonpoolError, *, hides_host: bool) -> str:
+    """The words of an error for a caller. SECURITY: `hides_host` for one whose machine this is not."""
+    return error._told_elsewhere() if hides_host else str(error)  # noqa: SLF001  not of the SDK's interface
 
 
 class ConfigError(MoonpoolError):

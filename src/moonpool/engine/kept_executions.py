@@ -55,7 +55,7 @@ class ExecutionLostError(MoonpoolError):
 
     code = "execution_lost"
     fault = Fault.HOST
-    names_host = False
+    _names_host = False
 
     def __init__(self, execution_id: str) -> None:
         super().__init__(

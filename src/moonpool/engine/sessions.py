@@ -17,7 +17,7 @@ from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.envelope import ExecutionError
-from moonpool.core.errors import HostUnfitError, InputError, MoonpoolError
+from moonpool.core.errors import HostUnfitError, InputError, MoonpoolError, told
 from moonpool.core.languages import PYTHON
 from moonpool.engine.branches import Branch, CheckpointError, SharedKernel
 from moonpool.engine.checkpoints import CheckpointRecorder, SessionCheckpoints
@@ -286,7 +286,7 @@ class Session:
                 self._kernel.sandbox = None
 
     def _sandbox_error(self, error: MoonpoolError) -> ExecutionError:
-        message = error.told(hides_host=self._caller_grant.hides_host)
+        message = told(error, hides_host=self._caller_grant.hides_host)
         if message != str(error):
             _log.warning("an execution could not start: %s", error)
         return ExecutionError(type="SandboxError", message=message, retryable=error.retryable)

@@ -90,9 +90,8 @@ class PackageError(MoonpoolError):
         super().__init__(f"{message}; {remedy}" if remedy else message)
         self.for_guest = message
 
-    def told(self, *, hides_host: bool) -> str:
-        """See `MoonpoolError`."""
-        return self.for_guest if hides_host and self.fault is Fault.HOST else str(self)
+    def _told_elsewhere(self) -> str:
+        return self.for_guest if self.fault is Fault.HOST else str(self)
 
 
 class PackagesOffError(PackageError):

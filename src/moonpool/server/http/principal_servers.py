@@ -47,7 +47,7 @@ class ServiceBusyError(MoonpoolError):
 
     code = "service_busy"
     fault = Fault.HOST
-    names_host = False
+    _names_host = False
     retryable = True
 
 

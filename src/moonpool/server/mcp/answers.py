@@ -18,6 +18,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from moonpool.core.errors import told
 from moonpool.core.phrases import clip
 from moonpool.server.mcp.resources import uri_of
 
@@ -72,10 +73,10 @@ def text_answer(text: str) -> Answer:
 
 def words(error: MoonpoolError, *, hides_host: bool) -> str:
     """What a client is told of an error. The log has what is hidden from it."""
-    told = error.told(hides_host=hides_host)
-    if told != str(error):
+    shown = told(error, hides_host=hides_host)
+    if shown != str(error):
         _log.warning("a request failed: %s", error)
-    return told
+    return shown
 
 
 def problem_answer(error: MoonpoolError, *, structured: bool = False, hides_host: bool = False) -> Answer:

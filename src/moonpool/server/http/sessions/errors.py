@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from moonpool.core.errors import Fault, MoonpoolError
+from moonpool.core.errors import Fault, MoonpoolError, told
 from moonpool.features.approvals.model import ApprovalAnswerError
 from moonpool.features.caller_limits.model import LimitExceededError
 from moonpool.server.http.sessions.messages import ErrorBody
@@ -70,7 +70,7 @@ class ServiceClosingError(MoonpoolError):
 
     code = "service_closing"
     fault = Fault.HOST
-    names_host = False
+    _names_host = False
     retryable = True
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class ServiceFailedError(MoonpoolError):
 
     code = "service_failed"
     fault = Fault.HOST
-    names_host = False
+    _names_host = False
 
     def __init__(self) -> None:
         super().__init__("the service failed at this; its log says why")
@@ -146,7 +146,7 @@ def error_body(error: Exception, *, whole: bool = False) -> ErrorBody:
     if not isinstance(error, MoonpoolError):
         _log.error("a bug of Moonpool in a request about a session", exc_info=error)
         error = ServiceFailedError()
-    message = error.told(hides_host=not whole)
+    message = told(error, hides_host=not whole)
     if message != str(error):
         _log.warning("a request about a session failed: %s", error)
     data = error.data if isinstance(error, LimitExceededError) else None
