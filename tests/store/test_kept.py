@@ -196,6 +196,16 @@ def test_logins_are_kept_sealed_by_name(logins: LoginStore) -> None:
     assert (logins.remove("a"), logins.get("a")) == (True, None)
 
 
+def test_a_login_is_renewed_by_one_replica_at_a_time(unsealed: TenantRows, tmp_path: Path) -> None:
+    one, other = (sealed(unsealed, tmp_path / "private" / "secrets", KEY) for _ in range(2))
+    assert one.claim("a", 60)
+    assert (other.claim("a", 60), other.claim("b", 60)) == (False, True)
+    assert other.claim("a", 0)  # whoever had it has died
+    other.release("a")
+    assert one.claim("a", 60)
+    assert one.names() == ()
+
+
 def test_another_replica_needs_the_same_key_and_makes_none(unsealed: TenantRows, tmp_path: Path) -> None:
     first = sealed(unsealed, tmp_path / "one" / "secrets", {})  # it makes a key in its folder
     first.put("a", "canary-token")

@@ -51,6 +51,26 @@ class SealedRows:
         """Remove a text; False if there was none. Needs no key."""
         return KeptRows(self.rows).change(lambda change: change.remove(name))
 
+    def claim(self, name: str, for_s: float) -> bool:
+        """Whether nobody else has claimed this name; ours until `release`, or for so long on the server's clock."""
+
+        def work(change: Change) -> bool:
+            found = change.get(name)
+            if found is not None and found.age_s < for_s:
+                return False
+            change.put(name, b"")
+            return True
+
+        return self._claims.change(work)
+
+    def release(self, name: str) -> None:
+        """End a claim."""
+        self._claims.change(lambda change: change.remove(name))
+
+    @property
+    def _claims(self) -> KeptRows:
+        return KeptRows(replace(self.rows, kind=f"{self.rows.kind} claimed"))
+
     def seal(self, name: str, text: str) -> bytes:
         if len(text.encode()) > SECRET_BYTES_MAX or len(name.encode()) > NAME_BYTES_MAX:
             raise SecretStoreError(f"a secret has at most {SECRET_BYTES_MAX // 1024} KiB; this one is larger")
