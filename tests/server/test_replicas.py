@@ -18,11 +18,17 @@ import pytest
 from anyio.to_thread import run_sync
 
 from apps import DATA, fixture_server
+from moonpool.bootstrap.library import open_library_changes
+from moonpool.bootstrap.stores import opened_stores
 from moonpool.configuration.servers import parse_config
 from moonpool.engine.shared_executions import SharedExecutions
 from moonpool.features.approvals import database_table
+from moonpool.features.library.model.bounds import ACTION_FILE
+from moonpool.features.library.model.entries import LibrarySource
+from moonpool.settings import Settings
 from moonpool.store.postgres_connections import open_connections
 from moonpool.store.postgres_journal import PostgresJournalPlace
+from moonpool.store.secrets import WrongSecretsKeyError
 from moonpool.store.signals import open_signals
 from run_folder import run_folder
 from server.services import caller, execute, serving
@@ -261,3 +267,37 @@ async def test_questions_of_a_replica_that_was_killed_are_answered_once_or_close
     assert [one.status_code for one in given] == [204, 409], [one.text for one in given]
     assert (late.status_code, closed) == (409, [])
     assert kinds["call_intent"] == 0  # nobody is left who would have made the calls
+
+
+@pytest.mark.slow
+async def test_what_a_person_saved_by_a_command_is_there_at_both(database: str, tmp_path: Path) -> None:
+    settings = Settings.load({}, data_dir=tmp_path / "commands", database_url=database)
+    use = "from actions.answer import run\nresult = run()"
+    source = LibrarySource(
+        kind="action", name="answer", files={ACTION_FILE: b'"""Answer."""\ndef run() -> int:\n    return 42\n'}
+    )
+    with anyio.fail_after(200):
+        async with replicas(database, tmp_path) as both:
+            assert [(await run(each, use))["ok"] for each in both] == [False, False]
+            async with open_library_changes(settings, None, {}) as changes:
+                await changes.save(source)
+            for each in both:
+                while (await run(each, use)).get("data") != 42:
+                    pass
+    assert list(tmp_path.glob("**/library")) == []
+
+
+@pytest.mark.slow
+async def test_a_replica_with_another_key_does_not_start(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sign() -> None:
+        settings = Settings.load({}, data_dir=tmp_path / "commands", database_url=database)
+        with opened_stores(settings, tmp_path / "commands") as stores:
+            assert stores.signing_keys().current()
+
+    monkeypatch.delenv("MOONPOOL_SECRETS_KEY", raising=False)
+    await run_sync(sign)
+    with anyio.fail_after(100), pytest.raises(WrongSecretsKeyError, match="with the same MOONPOOL_SECRETS_KEY"):
+        async with replicas(database, tmp_path, count=1):
+            pass

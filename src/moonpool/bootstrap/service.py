@@ -328,7 +328,7 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         consents = None if admitted is None else admitted.consents
         own_servers = None if admitted is None else admitted.servers
         database = None if admitted is None else admitted.database
-        stores = await stack.enter_async_context(open_stores(settings, state, environ, database))
+        stores = await stack.enter_async_context(open_stores(settings, state, environ, database, checks_key=True))
         replica = await stack.enter_async_context(open_replica(settings, state, on_lost))
         organisations = Organisations(
             engine,

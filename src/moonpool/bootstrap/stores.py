@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
@@ -132,9 +132,16 @@ class FolderStores:
 
 @asynccontextmanager
 async def open_stores(
-    settings: Settings, data: Path, environ: Mapping[str, str], database: Database | None = None
+    settings: Settings,
+    data: Path,
+    environ: Mapping[str, str],
+    database: Database | None = None,
+    *,
+    checks_key: bool = False,
 ) -> AsyncGenerator[Stores]:
-    """`database`: the service's, where it is open already. Raises ConfigError, DatabaseError."""
+    """`database`: the service's, where it is open already. `checks_key`: raises WrongSecretsKeyError unless what is
+    sealed in a database can be opened here. Raises ConfigError, DatabaseError.
+    """
     address = postgres_address(settings, data)
     if address is None:
         yield FolderStores(database, environ)
@@ -142,14 +149,14 @@ async def open_stores(
     from moonpool.bootstrap.database_stores import DatabaseStores  # noqa: PLC0415  imports SQLAlchemy
     from moonpool.store.database.opening import open_database  # noqa: PLC0415
 
-    made = partial(DatabaseStores, loop=asyncio.get_running_loop(), data=data, environ=environ)
-    if database is not None:
-        stores = made(database)
-        await asyncio.to_thread(stores.check_key)
+    async with AsyncExitStack() as stack:
+        if database is None:
+            opening = open_database(address, connections_max=settings.database_connections_max)
+            database = await stack.enter_async_context(opening)
+        stores = DatabaseStores(database, asyncio.get_running_loop(), data, environ)
+        if checks_key:
+            await asyncio.to_thread(stores.check_key)
         yield stores
-        return
-    async with open_database(address, connections_max=settings.database_connections_max) as opened:
-        yield made(opened)
 
 
 @contextmanager
