@@ -76,7 +76,7 @@ def list_(*, tenant: ChosenTenant, as_json: bool) -> None:
     with opened_stores(tenant.settings, tenant.data, tenant.tenant_id) as stores:
         kept = stores.library().load()
     skills = [source for source in kept.sources if source.kind == "skill"]
-    problems = [str(problem) for problem in kept.problems if problem.kind == "skill"]
+    problems = [str(problem) for problem in kept.problems if str(problem).startswith("skill ")]
     rows: list[JsonObject] = []
     for source in skills:
         try:

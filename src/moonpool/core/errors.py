@@ -40,7 +40,7 @@ class MoonpoolError(Exception):
 
 def told(error: MoonpoolError, *, hides_host: bool) -> str:
     """The words of an error for a caller. SECURITY: `hides_host` for one whose machine this is not."""
-    return error._told_elsewhere() if hides_host else str(error)  # noqa: SLF001  not of the SDK's interface
+    return error._told_elsewhere() if hides_host else str(error)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
 class ConfigError(MoonpoolError):
