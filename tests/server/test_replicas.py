@@ -135,14 +135,14 @@ async def test_a_database_that_goes_away_under_a_call_stops_all_calls_until_it_i
             postgres.kill()
             (tmp_path / "go").touch()
             withheld, refused = await wait(service, begun), await run(service, put)
+            assert len(seen.read_bytes().splitlines()) == 1
             postgres.start()
-            again = await run(service, put)
+            while "x" not in json.dumps(await run(service, put)):  # a busy machine may not answer in 0.2 s
+                pass
         assert (await run_sync(reader_of(database).verify)).ok
     for answer in (withheld, refused):
         assert "journal" in json.dumps(answer), answer
         assert answer.get("ok") is False
-    assert "x" in json.dumps(again)
-    assert len(seen.read_bytes().splitlines()) == 2
 
 
 @pytest.mark.slow
