@@ -43,7 +43,7 @@ def test_what_an_organisation_keeps_is_changed_on_its_own_record(tmp_path: Path)
         assert (done.exit_code, done.stdout) == (0, b""), done.stderr
 
 
-@pytest.mark.parametrize("command", [["approvals", "list"], ["plans", "list"], ["actions", "list"], ["skills", "list"]])
+@pytest.mark.parametrize("command", [["approvals", "list"], ["actions", "list"]])
 def test_an_organisation_that_is_not_there_is_one_clear_error(tmp_path: Path, command: list[str]) -> None:
     done = moonpool(tmp_path, *command, "--org", "nobody", "--data-dir", tmp_path / "data")
     assert done.exit_code == 2

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 pytestmark = [
     pytest.mark.anyio,
+    pytest.mark.slow,
     pytest.mark.skipif(os.geteuid() != 0, reason="without root there is one uid, which serves one organisation"),
 ]
 
