@@ -55,11 +55,11 @@ async def test_a_failure_of_the_host_names_nothing_of_it(
 ) -> None:
     with monkeypatch.context() as broken:
         broken.setattr(SharedBackend, "open_sandbox", failing)
-        assert "its log says why" in await answer(service, CALLS[path], path)
+        assert "log says why" in await answer(service, CALLS[path], path)
         assert f"/srv/{CANARY}/run" in caplog.text
     with monkeypatch.context() as broken:
         broken.setattr(JournalFile, "append", unwritable)
-        assert "its log says why" in await answer(service, CALLS[path], path)
+        assert "log says why" in await answer(service, CALLS[path], path)
         assert f"{CANARY}.example.com" in caplog.text
 
 
