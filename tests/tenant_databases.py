@@ -14,6 +14,8 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from moonpool.store.database.addresses import PostgresAddress
+from moonpool.store.database.base import DatabaseError
+from moonpool.store.database.blocking import TenantRows
 from moonpool.store.database.opening import open_database
 
 if TYPE_CHECKING:
@@ -46,6 +48,11 @@ def tenant_database(postgres: PostgresServer) -> Generator[OpenedDatabase]:
 @pytest.fixture
 def organisation() -> str:
     return f"org-{next(_NUMBERS)}"
+
+
+@pytest.fixture
+def tenant_rows(tenant_database: OpenedDatabase, organisation: str) -> TenantRows:
+    return TenantRows(tenant_database.database, tenant_database.loop, organisation, "test", DatabaseError)
 
 
 async def _running_loop() -> asyncio.AbstractEventLoop:

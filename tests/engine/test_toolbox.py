@@ -11,6 +11,7 @@ import anyio
 import pytest
 
 from apps import fixture_server, open_app, run
+from moonpool.bootstrap.stores import FileStores
 from moonpool.bootstrap.tools import DriftRecords, make_redactor, open_tool_registry
 from moonpool.configuration.servers import parse_config
 from moonpool.core.manifest import ServerListing, ToolDefinition
@@ -130,7 +131,7 @@ async def counted(folder: Path, box: CountingBox, *, ttl_s: float) -> AsyncGener
         settings = Settings.load({}, data_dir=folder, manifest_ttl_s=ttl_s)
         drift = DriftRecords(settings, folder, make_redactor(settings, None), MemoryJournal())
         config = parse_config(b'{"mcpServers": {"box": {"command": "x"}}}', source="test", environ={})
-        tool_registry = (await open_tool_registry(stack, settings, config, {}, drift)).registry
+        tool_registry = (await open_tool_registry(stack, settings, config, {}, drift, FileStores(folder))).registry
         tool_registry._upstreams = box  # pyright: ignore[reportPrivateUsage, reportAttributeAccessIssue]
         yield tool_registry
 

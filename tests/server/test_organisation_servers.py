@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import ssl
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
@@ -15,7 +14,7 @@ import pytest
 
 from moonpool.bootstrap.admission import Admitted
 from moonpool.bootstrap.database import open_service_data
-from moonpool.bootstrap.logins import open_logins
+from moonpool.bootstrap.stores import FileStores
 from moonpool.configuration.servers import parse_config
 from moonpool.features.servers import table
 from moonpool.features.servers.model import ServerSpec
@@ -23,7 +22,7 @@ from moonpool.network import public_http
 from moonpool.network.public_http import PublicBackend
 from moonpool.oauth.grants import TokenSet
 from moonpool.oauth.registration import ClientIdentity
-from moonpool.oauth.stored_logins import Login
+from moonpool.oauth.stored_logins import Login, Logins
 from moonpool.server.http.admission import Bearers
 from moonpool.settings import Settings
 from moonpool.store.journal_reading import read_rows
@@ -198,11 +197,11 @@ async def test_what_may_not_be_added_and_by_whom(tmp_path: Path, monkeypatch: py
                 client=ClientIdentity(client_id="client"),
                 tokens=TokenSet(access_token=token_of("x")),
             )
-            await open_logins(tmp_path / "state", os.environ).keep(login)
+            await Logins(FileStores(tmp_path / "state").logins()).keep(login)
             alias = {"name": "alias", "url": URL, "expose": "direct"}
             assert (await service.http.post("/v1/servers", json=alias, headers=ADMIN)).status_code == 201
             await until(lambda: "needs a login" in str(tenant.tool_registry.problems.get("alias")))
-            await open_logins(tmp_path / "state", os.environ, of_own=True).keep(login)
+            await Logins(FileStores(tmp_path / "state").logins(of_own=True)).keep(login)
             while await tools(service) != {"only_x"}:
                 await tenant.tool_registry.relist("alias")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import secrets
@@ -17,10 +18,17 @@ import pytest
 from anyio.to_thread import run_sync
 
 from apps import DATA, fixture_server
+from moonpool.bootstrap.library import open_library_changes
+from moonpool.bootstrap.stores import opened_stores
 from moonpool.configuration.servers import parse_config
 from moonpool.engine.shared_executions import SharedExecutions
+from moonpool.features.approvals import database_table
+from moonpool.features.library.model.bounds import ACTION_FILE
+from moonpool.features.library.model.entries import LibrarySource
+from moonpool.settings import Settings
 from moonpool.store.postgres_connections import open_connections
 from moonpool.store.postgres_journal import PostgresJournalPlace
+from moonpool.store.secrets import WrongSecretsKeyError
 from moonpool.store.signals import open_signals
 from run_folder import run_folder
 from server.services import caller, execute, serving
@@ -216,3 +224,80 @@ async def test_a_budget_is_spent_once_at_both(database: str, tmp_path: Path) -> 
         async with replicas(database, tmp_path, policy=policy) as both:
             answers = await asyncio.gather(*(run(each, TEXT) for _ in range(3) for each in both))
     assert sorted(answer["data"] == "hi" for answer in answers) == [False] * 3 + [True] * 3
+
+
+@pytest.mark.slow
+async def test_a_plan_made_at_one_is_approved_and_used_at_the_other(database: str, tmp_path: Path) -> None:
+    with anyio.fail_after(200):
+        async with replicas(database, tmp_path, config=ASKING) as (one, other):
+            plan_id = (await run(one, TEXT, dry_run=True))["plan"]["plan_id"]
+            running = asyncio.ensure_future(run(other, TEXT, plan=plan_id))
+            (question,) = await open_questions(one)
+            path = f"/v1/approvals/{question['request']['request_id']}"
+            given = await one.http.post(path, json={"approve": True}, headers={"authorization": "Bearer b"})
+            assert given.status_code == 204, given.text
+            real, again = await running, await run(one, TEXT, plan=plan_id)
+    assert real["data"] == "hi"
+    assert again["error"]["type"] == "plan_unusable"
+
+
+@pytest.mark.slow
+async def test_questions_of_a_replica_that_was_killed_are_answered_once_or_closed(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = tmp_path / "servers.json"
+    config.write_text(json.dumps({"mcpServers": {"echo": fixture_server("echo.py", ask=["*"])}}), "utf-8")
+    by_b = {"authorization": "Bearer b"}
+    more = ("--database-url", database, "--data-dir", str(tmp_path / "killed"), "--config", str(config))
+    with anyio.fail_after(200), contextlib.ExitStack() as stack:
+        async with replicas(database, tmp_path, count=1, config=ASKING) as (other,):
+            killed = stack.enter_context(await run_sync(Serving, tmp_path, *more))
+            for expected in (1, 2):
+                begun = await run_sync(killed.post, execute(TEXT, patience_s=0))
+                assert "running" in begun.text, begun.text
+                while len(found := await open_questions(other)) < expected:
+                    pass
+            killed.process.kill()
+            answered, left = (f"/v1/approvals/{one['request']['request_id']}" for one in found)
+            given = [await other.http.post(answered, json={"approve": True}, headers=by_b) for _ in range(2)]
+            monkeypatch.setattr(database_table, "SEEN_WITHIN_S", 0.0)
+            late = await other.http.post(left, json={"approve": True}, headers=by_b)
+            closed = (await other.http.get("/v1/approvals", headers=by_b)).json()["approvals"]
+        kinds = Counter(row.kind for row in await run_sync(lambda: list(reader_of(database).rows())))
+    assert [one.status_code for one in given] == [204, 409], [one.text for one in given]
+    assert (late.status_code, closed) == (409, [])
+    assert kinds["call_intent"] == 0  # nobody is left who would have made the calls
+
+
+@pytest.mark.slow
+async def test_what_a_person_saved_by_a_command_is_there_at_both(database: str, tmp_path: Path) -> None:
+    settings = Settings.load({}, data_dir=tmp_path / "commands", database_url=database)
+    use = "from actions.answer import run\nresult = run()"
+    source = LibrarySource(
+        kind="action", name="answer", files={ACTION_FILE: b'"""Answer."""\ndef run() -> int:\n    return 42\n'}
+    )
+    with anyio.fail_after(200):
+        async with replicas(database, tmp_path) as both:
+            assert [(await run(each, use))["ok"] for each in both] == [False, False]
+            async with open_library_changes(settings, None, {}) as changes:
+                await changes.save(source)
+            for each in both:
+                while (await run(each, use)).get("data") != 42:
+                    pass
+    assert list(tmp_path.glob("**/library")) == []
+
+
+@pytest.mark.slow
+async def test_a_replica_with_another_key_does_not_start(
+    database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def sign() -> None:
+        settings = Settings.load({}, data_dir=tmp_path / "commands", database_url=database)
+        with opened_stores(settings, tmp_path / "commands") as stores:
+            assert stores.signing_keys().current()
+
+    monkeypatch.delenv("MOONPOOL_SECRETS_KEY", raising=False)
+    await run_sync(sign)
+    with anyio.fail_after(100), pytest.raises(WrongSecretsKeyError, match="with the same MOONPOOL_SECRETS_KEY"):
+        async with replicas(database, tmp_path, count=1):
+            pass

@@ -9,30 +9,37 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from moonpool.features.drift.database_table import AcceptanceRows
 from moonpool.features.drift.model.acceptance import Accepted
 from moonpool.features.drift.table import AcceptanceStore
 from moonpool.store.fake import MemoryAcceptances
 from moonpool.store.paths import acceptance_dir
+from tenant_databases import organisation, tenant_database, tenant_rows
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from moonpool.features.drift.service import AcceptanceStorage
+
+__all__ = ["organisation", "tenant_database", "tenant_rows"]
 KEY = "sha256:" + "ab" * 32
 ONE = Accepted(tools={"a": {"name": "a"}}, gone=frozenset("b"), noticed={"a": "sha256:1"})
 
 
-@pytest.fixture(params=["disk", "memory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> AcceptanceStore | MemoryAcceptances:
+@pytest.fixture(params=["disk", "memory", "postgresql"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> AcceptanceStorage:
+    if request.param == "postgresql":
+        return AcceptanceRows(request.getfixturevalue("tenant_rows"))
     return AcceptanceStore(acceptance_dir(tmp_path)) if request.param == "disk" else MemoryAcceptances()
 
 
-def test_what_is_kept_is_found_again_and_nothing_before(store: AcceptanceStore | MemoryAcceptances) -> None:
+def test_what_is_kept_is_found_again_and_nothing_before(store: AcceptanceStorage) -> None:
     before = store.load(KEY)
     kept = store.update(KEY, lambda _: ONE)
     assert (before, kept, store.load(KEY)) == (None, True, ONE)
 
 
-def test_the_stamp_moves_with_changes_only(store: AcceptanceStore | MemoryAcceptances) -> None:
+def test_the_stamp_moves_with_changes_only(store: AcceptanceStorage) -> None:
     stamps = [store.stamp(KEY)]
     for accepted in (ONE, ONE, replace(ONE, noticed={})):
         store.update(KEY, lambda _, new=accepted: new)
@@ -40,7 +47,7 @@ def test_the_stamp_moves_with_changes_only(store: AcceptanceStore | MemoryAccept
     assert [was == now for was, now in itertools.pairwise(stamps)] == [False, True, False]
 
 
-def test_changes_of_many_all_count(store: AcceptanceStore | MemoryAcceptances) -> None:
+def test_changes_of_many_all_count(store: AcceptanceStorage) -> None:
     def add(name: str) -> None:
         store.update(KEY, lambda now: replace(now or ONE, tools={**(now or ONE).tools, name: {"name": name}}))
 

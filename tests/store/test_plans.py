@@ -9,10 +9,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
+from moonpool.core.audit import JournalError, JournalUncertainError
+from moonpool.core.audit_records import PlanRecord
 from moonpool.features.plans import table
 from moonpool.features.plans.database_table import PlanRows
 from moonpool.features.plans.model import Effect, EffectKind, Plan, PlanError, PlanState, PlanStoreError
 from moonpool.features.plans.table import PlanStore
+from moonpool.store.database import outbox
+from moonpool.store.outbox import Delivery
 from tenant_databases import OpenedDatabase, organisation, tenant_database
 
 if TYPE_CHECKING:
@@ -182,3 +186,33 @@ def test_an_organisation_has_its_own_plans(tenant_database: OpenedDatabase) -> N
     with pytest.raises(PlanError, match="it is no longer there"):
         other.answer(plan(1, CREATE), approved=True, approver="b", by_person=True)
     assert [stored.state for stored in one.plans()] == [PlanState.WAITING]
+
+
+def test_what_a_replica_left_in_the_outbox_is_delivered_once_by_another(
+    tenant_database: OpenedDatabase, organisation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = PlanRows(tenant_database.database, tenant_database.loop, organisation, clock=lambda: 1_000.0)
+    record = PlanRecord(
+        run_id=plan(1).plan_id, at="", what="made", principal="local:a", approver="", plan_digest=plan(1).digest,
+        code_digest="sha256:1", calls=1, rehearsal="run_1",
+    )  # fmt: skip
+    written: list[object] = []
+
+    def dies(_: object) -> None:
+        raise JournalUncertainError("the replica ended meanwhile")
+
+    def fails(_: object) -> None:
+        raise JournalError("the disk is full")
+
+    with pytest.raises(JournalUncertainError):
+        store.put(plan(1, CREATE), Delivery(record, dies))
+    assert store.plans() == []  # not in force before it is on record
+    store.deliver_left(written.append)
+    assert written == []  # whoever put it may be alive
+    monkeypatch.setattr(outbox, "DELIVERED_WITHIN_S", 0.0)
+    store.deliver_left(fails)
+    assert store.plans() == []
+    for _ in range(2):
+        store.deliver_left(written.append)
+    assert written == [record]
+    assert [one.state for one in store.plans()] == [PlanState.WAITING]

@@ -85,9 +85,10 @@ class CallerGrants:
         layers: tuple[Layer, ...] = (),
         client_id: str | None = None,
         calls_max: int | None = None,
+        hides_host: bool = False,
     ) -> CallerGrant:
         """The grant of one request: principal, roles, rules in addition to the tenant's, and the OAuth client, if any;
-        `calls_max` where an execution may make fewer calls than the settings say.
+        `calls_max` where an execution may make fewer calls than the settings say; `hides_host` see `CallerGrant`.
 
         Budgets of a principal are counted over all its requests, whatever rules they bring. Raises InputError for a
         name that is empty, longer than `PRINCIPAL_CHARS_MAX` or not visible as it is, and above `PRINCIPALS_MAX`.
@@ -140,6 +141,7 @@ class CallerGrants:
             approvals=self._asking,
             servers=self._trust,
             waiting=self._asking.waiting,
+            hides_host=hides_host,
         )
 
     def _ledger(self, principal: str) -> Ledger:

@@ -8,34 +8,29 @@ from typing import TYPE_CHECKING
 
 from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.folders import data_folder
+from moonpool.bootstrap.stores import open_stores
 from moonpool.bootstrap.tools import make_redactor
 from moonpool.core.audit_records import LibraryRecord
 from moonpool.core.errors import MoonpoolError
 from moonpool.features.library.service import LibraryChanges
-from moonpool.features.library.table import LibraryStore
 from moonpool.redaction.redactor import Tally
 from moonpool.store.journals import open_journal_place
-from moonpool.store.paths import library_dir
+from moonpool.store.paths import DEFAULT_TENANT, tenant_dir
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Callable, Mapping
-    from pathlib import Path
 
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.audit import Journal, JournalReader
+    from moonpool.features.library.service import LibraryStorage
     from moonpool.settings import Settings
 
 _log = logging.getLogger(__name__)
 
 
-def library_store(settings: Settings, environ: Mapping[str, str]) -> LibraryStore:
-    """The store of saved actions and skills."""
-    return LibraryStore(library_dir(data_folder(settings, environ)))
-
-
-async def settle_library(journal: Journal, reader: JournalReader, data: Path) -> None:
+async def settle_library(journal: Journal, reader: JournalReader, library: LibraryStorage) -> None:
     """Record the outcome of a change whose process died. A failure is logged; the next call tries again."""
-    changes = _changes(journal, reader, data)
+    changes = _changes(journal, reader, library)
     try:
         await changes.settle()
     except MoonpoolError as error:
@@ -44,22 +39,37 @@ async def settle_library(journal: Journal, reader: JournalReader, data: Path) ->
 
 @asynccontextmanager
 async def open_library_changes(
-    settings: Settings, config: McpConfig | None, environ: Mapping[str, str]
+    settings: Settings, config: McpConfig | None, environ: Mapping[str, str], tenant_id: str = DEFAULT_TENANT
 ) -> AsyncGenerator[LibraryChanges]:
-    """Changes to the library, which are recorded; content with a secret is refused. Raises JournalError."""
+    """Changes to a tenant's library, which are recorded; content with a secret is refused.
+
+    Raises JournalError, DatabaseError.
+    """
     redactor = make_redactor(settings, config)
     data = data_folder(settings, environ)
-    async with open_journal_place(settings, data) as place, place.open(lazily=False) as journal:
+    folder = tenant_dir(data, tenant_id)
+    async with (
+        open_stores(settings, data, environ) as stores,
+        open_journal_place(settings, folder, tenant_id) as place,
+        place.open(lazily=False) as journal,
+    ):
         yield _changes(
-            journal, place.reader(), data, holds_secret=lambda content: redactor.data(content, Tally()) != content
+            journal,
+            place.reader(),
+            stores.of(tenant_id, folder).library(),
+            holds_secret=lambda content: redactor.data(content, Tally()) != content,
         )
 
 
 def _changes(
-    journal: Journal, reader: JournalReader, data: Path, *, holds_secret: Callable[[bytes], bool] = lambda _: False
+    journal: Journal,
+    reader: JournalReader,
+    library: LibraryStorage,
+    *,
+    holds_secret: Callable[[bytes], bool] = lambda _: False,
 ) -> LibraryChanges:
     return LibraryChanges(
-        LibraryStore(library_dir(data)),
+        library,
         journal,
         local_principal(),
         has_ended=lambda change_id: reader.has(change_id, LibraryRecord.kind),

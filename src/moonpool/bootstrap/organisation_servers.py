@@ -22,6 +22,7 @@ from moonpool.core.errors import InputError, MoonpoolError
 from moonpool.core.json import digest_json
 from moonpool.features.approvals.model import REGISTRATION
 from moonpool.features.servers.model import same_name
+from moonpool.store.paths import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from moonpool.bootstrap.database import ServiceData
@@ -46,6 +47,13 @@ class _Followed:
     work: asyncio.Task[None] | None = None
     listing: set[asyncio.Task[None]] = field(default_factory=set[asyncio.Task[None]])
 
+    async def end(self) -> None:
+        """End what is being done about the rows."""
+        working = [*self.listing, *([] if self.work is None else [self.work])]
+        for work in working:
+            work.cancel()
+        await asyncio.gather(*working, return_exceptions=True)
+
 
 class OrganisationServers:
     """Follows the rows of all open organisations until `close`."""
@@ -64,6 +72,11 @@ class OrganisationServers:
         await self._apply(followed, list(await self.servers.all([tenant.tenant_id])))
         self._followed[tenant.tenant_id] = followed
 
+    async def unfollow(self, organisation: str) -> None:
+        """Its tenant is closed soon."""
+        if (followed := self._followed.pop(organisation, None)) is not None:
+            await followed.end()
+
     def look_soon(self) -> None:
         """Something was changed here."""
         self._wanted.set()
@@ -71,11 +84,7 @@ class OrganisationServers:
     async def close(self) -> None:
         """Follow nothing any more. The tenants are still open."""
         self._watching.cancel()
-        working = [one.work for one in self._followed.values() if one.work is not None]
-        working += [listing for one in self._followed.values() for listing in one.listing]
-        for work in working:
-            work.cancel()
-        await asyncio.gather(self._watching, *working, return_exceptions=True)
+        await asyncio.gather(self._watching, *(one.end() for one in self._followed.values()), return_exceptions=True)
         self._followed.clear()
 
     async def _watch(self) -> None:
@@ -156,7 +165,8 @@ def _listed(followed: _Followed, listing: asyncio.Task[None]) -> None:
 
 async def servers_for(data: ServiceData, organisation: str, operators: McpConfig | None) -> McpConfig:
     """The servers that an organisation may use: the operator's and its own. Raises InputError, DatabaseError."""
-    if not any(one.organisation_id == organisation for one in await data.organisations.all()):
+    known = (one.organisation_id for one in await data.organisations.all())
+    if organisation not in {DEFAULT_TENANT, *known}:
         raise InputError(f"there is no organisation {organisation[:80]!r}; `moonpool orgs list` shows all")
     found = McpConfig(source="the service") if operators is None else operators.for_organisation(organisation)
     for row in await data.servers.of(organisation):

@@ -11,7 +11,7 @@ from moonpool.core.version import VERSION
 from moonpool.features.recordings.recorder import Recorder
 from moonpool.features.recordings.table import RecordingsFile
 from moonpool.features.recordings.writer import RecordingWriter
-from moonpool.store.paths import recordings_path, secrets_dir
+from moonpool.store.paths import DEFAULT_TENANT, recordings_path, secrets_dir, tenant_dir
 from moonpool.store.sealing import Sealer
 
 if TYPE_CHECKING:
@@ -29,9 +29,11 @@ def make_sealer(data: Path, environ: Mapping[str, str]) -> Sealer:
     return Sealer(secrets_dir(data), environ, "recordings")
 
 
-def open_recordings(settings: Settings, environ: Mapping[str, str]) -> closing[RecordingsFile]:
-    """The recordings of this installation, for reading and removing. Blocking. Raises RecordingError."""
-    data = data_folder(settings, environ)
+def open_recordings(
+    settings: Settings, environ: Mapping[str, str], tenant_id: str = DEFAULT_TENANT
+) -> closing[RecordingsFile]:
+    """The recordings of a tenant on this machine, to read and remove. Blocking. Raises RecordingError."""
+    data = tenant_dir(data_folder(settings, environ), tenant_id)
     return closing(RecordingsFile(recordings_path(data), make_sealer(data, environ), make=False))
 
 

@@ -74,6 +74,10 @@ if TYPE_CHECKING:
     from moonpool.settings import Settings
 
 TENANTS_MAX: Final = 256
+ORGANISATION_IDLE_S: float = 60.0
+"""How long nobody must have asked for an organisation before it makes room for another. Longer than a request that
+holds a tenant and is not among its callers or sessions takes.
+"""
 _FIRST_USE_S: Final = 60.0
 _log = logging.getLogger(__name__)
 
@@ -84,10 +88,11 @@ class OpenOrganisation:
 
     tenant: Tenant
     events: EventApprover
+    stack: AsyncExitStack  # closes it
 
 
 class Organisations:
-    """The open tenants. Each is opened once."""
+    """The open tenants. Each is opened once; one that nobody uses makes room when there are too many."""
 
     def __init__(  # noqa: PLR0913  parts of the composition
         self,
@@ -106,15 +111,21 @@ class Organisations:
         self.servers = None if servers is None else OrganisationServers(servers, config)
         self._replica, self._stores = replica, stores
         self._count_max = 1 if is_alone else TENANTS_MAX
-        self._stack = AsyncExitStack()
         self._opening: dict[str, asyncio.Task[OpenOrganisation]] = {}
+        self._asked_at: dict[str, float] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self.use: Sequence[Callable[[str], bool]] = ()
+        """Say whether something of an organisation is open or runs."""
+        self.end_use: Sequence[Callable[[str], Awaitable[object]]] = ()
+        """Forget its tenant; what they return ends when nothing of that is used any more."""
 
     async def get(self, organisation: str) -> OpenOrganisation:
         """Its open tenant. Raises ServiceBusyError when there is no room, or it cannot be opened now."""
+        self._asked_at[organisation] = asyncio.get_running_loop().time()
         opening = self._opening.get(organisation)
         if opening is None:
             if len(self._opening) >= self._count_max:
-                raise ServiceBusyError(self._no_room())
+                self._make_room()
             opening = self._opening[organisation] = asyncio.create_task(self._open(organisation))
         try:
             return await asyncio.shield(opening)
@@ -131,24 +142,73 @@ class Organisations:
 
     def background_count(self, organisation: str, principal: str) -> int:
         """Executions of a principal, or of all (empty), that go on while no request waits for them."""
+        found = self._found(organisation)
+        if found is None:
+            return 0
+        executions = found.tenant.executions
+        return (executions.of(principal) if principal else executions).detached_count
+
+    def _found(self, organisation: str) -> OpenOrganisation | None:
+        """It, if it is open."""
         opening = self._opening.get(organisation)
         if opening is None or not opening.done() or opening.cancelled() or opening.exception() is not None:
-            return 0
-        executions = opening.result().tenant.executions
-        return (executions.of(principal) if principal else executions).detached_count
+            return None
+        return opening.result()
+
+    def _make_room(self) -> None:
+        """Close the one that nobody has used for longest. Raises ServiceBusyError when all are used."""
+        idle = [] if self._count_max == 1 else [one for one in self._opening if self._is_idle(one)]
+        if not idle:
+            raise ServiceBusyError(self._no_room())
+        organisation = min(idle, key=self._asked_at.__getitem__)
+        opened = self._opening.pop(organisation).result()
+        # INVARIANT: whoever asks from now on finds none of what uses its tenant, and opens it anew when it is closed.
+        ending = [end(organisation) for end in self.end_use]
+        closing = asyncio.create_task(self._close_one(organisation, opened, ending))
+        self._closing.add(closing)
+        closing.add_done_callback(self._closing.discard)
+
+    def _is_idle(self, organisation: str) -> bool:
+        unasked_s = asyncio.get_running_loop().time() - self._asked_at[organisation]
+        found = self._found(organisation)
+        return (
+            organisation != DEFAULT_TENANT
+            and unasked_s >= ORGANISATION_IDLE_S
+            and found is not None
+            and not found.tenant.runtime.is_executing
+            and not self.background_count(organisation, "")
+            and not any(uses(organisation) for uses in self.use)
+        )
+
+    async def _close_one(
+        self, organisation: str, opened: OpenOrganisation, ending: Sequence[Awaitable[object]] = ()
+    ) -> None:
+        await asyncio.gather(*ending, return_exceptions=True)
+        if self.servers is not None:
+            await self.servers.unfollow(organisation)
+        if self._replica is not None:
+            self._replica.running.pop(organisation, None)
+        try:
+            await finish(opened.stack.aclose())
+        except Exception:  # noqa: BLE001  the others are closed all the same
+            _log.exception("the organisation %s could not be closed in order", organisation)
 
     async def close(self) -> None:
         """Close all of them."""
         for opening in self._opening.values():
             opening.cancel()  # one that is open is not touched by this
-        if self._opening:
-            await asyncio.wait(set(self._opening.values()))
+        if left := {*self._opening.values(), *self._closing}:
+            await asyncio.wait(left)
         if self.servers is not None:
             await self.servers.close()
-        await self._stack.aclose()
+        for organisation in reversed(self._opening):
+            if (opened := self._found(organisation)) is not None:
+                await self._close_one(organisation, opened)
 
     async def _open(self, organisation: str) -> OpenOrganisation:
         engine, settings, replica = self._engine, self._engine.settings, self._replica
+        if self._closing:  # it itself, perhaps; and no more are open than may be
+            await asyncio.wait(set(self._closing))
         async with AsyncExitStack() as stack:
             folder = tenant_dir(engine.state, organisation)
             store = self._stores.of(organisation, folder).approvals()
@@ -176,8 +236,7 @@ class Organisations:
                 await self.servers.follow(tenant)
             if replica is not None:
                 replica.running[organisation] = tenant.executions
-            self._stack.push_async_exit(stack.pop_all())
-            return OpenOrganisation(tenant, events)
+            return OpenOrganisation(tenant, events, stack.pop_all())
 
     def _no_room(self) -> str:
         if self._count_max == 1:
@@ -225,7 +284,9 @@ class _Tools:
     async def open_tools(self, caller: HttpCaller, profile: Profile, /) -> ServedTools | OwnServer:
         """See `ToolsSource`. Raises ServiceBusyError, InputError."""
         tenant = (await self.organisations.get(caller.organisation)).tenant
-        grant = tenant.caller_grants.grant(caller.principal, roles=caller.roles, client_id=caller.client_id)
+        grant = tenant.caller_grants.grant(
+            caller.principal, roles=caller.roles, client_id=caller.client_id, hides_host=not caller.is_terminal
+        )
         # SECURITY: nobody approves the calls of their own code, so its client is not asked about them, whoever has
         # logged in there: the questions wait in the queue. What servers ask is relayed to the client.
         return profile.make_tools(dataclasses.replace(tenant, caller_grant=grant), Bindings())
@@ -267,7 +328,7 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         consents = None if admitted is None else admitted.consents
         own_servers = None if admitted is None else admitted.servers
         database = None if admitted is None else admitted.database
-        stores = await stack.enter_async_context(open_stores(settings, state, database))
+        stores = await stack.enter_async_context(open_stores(settings, state, environ, database, checks_key=True))
         replica = await stack.enter_async_context(open_replica(settings, state, on_lost))
         organisations = Organisations(
             engine,
@@ -291,7 +352,9 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         )
         may_be_default = is_open or not is_alone  # else the one tenant that there can be is an organisation's
         opening = _sessions(engine, config, organisations, limiter, may_be_default)
-        sessions = await stack.enter_async_context(opening)
+        sessions, of_sessions = await stack.enter_async_context(opening)
+        organisations.use = (servers.uses, sessions.uses)
+        organisations.end_use = (servers.end_organisation, of_sessions.end_organisation)
         if admitted is not None and admitted.find_lapsed is not None:
             await stack.enter_async_context(lapsed_callers_ended(servers, sessions, admitted.find_lapsed))
         if is_open:
@@ -326,8 +389,10 @@ async def _sessions(
     organisations: Organisations,
     limiter: CallerLimiter,
     may_be_default: bool,
-) -> AsyncGenerator[SessionRegistry]:
-    """Sessions over HTTP. On exit they are closed, and with them their streams; the tenants stay open."""
+) -> AsyncGenerator[tuple[SessionRegistry, TenantsOfSessions]]:
+    """Sessions over HTTP, and the tenants that they use. On exit they are closed, and with them their streams; the
+    tenants stay open.
+    """
 
     async def opened(organisation: str) -> tuple[Tenant, EventApprover]:
         one = await organisations.get(organisation)
@@ -341,7 +406,7 @@ async def _sessions(
     try:
         bounds = SessionBounds(idle_s=engine.settings.session_idle_s)
         async with open_sessions(tenants, bounds, limiter=limiter) as registry:
-            yield registry
+            yield registry, tenants
     finally:
         await finish(tenants.close())
 

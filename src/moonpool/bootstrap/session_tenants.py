@@ -69,7 +69,11 @@ class TenantOfSessions:
     def grant(self, caller: HttpCaller, wanted: CreateSession) -> CallerGrant:
         """See `SessionTenant`."""
         return self._tenant.caller_grants.grant(
-            caller.principal, roles=caller.roles, client_id=caller.client_id, calls_max=wanted.limits.tool_calls
+            caller.principal,
+            roles=caller.roles,
+            client_id=caller.client_id,
+            calls_max=wanted.limits.tool_calls,
+            hides_host=not caller.is_terminal,
         )
 
     async def runtime_for(self, wanted: CreateSession) -> Runtime:
@@ -121,6 +125,11 @@ class TenantsOfSessions:
         if known is None or known[0] is not tenant:  # it was closed, and opened again
             known = self._tenants[organisation] = tenant, TenantOfSessions(tenant, events)
         return known[1]
+
+    async def end_organisation(self, organisation: str) -> None:
+        """Its tenant is closed soon."""
+        if (known := self._tenants.pop(organisation, None)) is not None:
+            await known[1].close()
 
     async def for_terminal(self, order: TerminalOrder, /) -> TerminalTenant:
         """See `SessionTenants`."""

@@ -168,9 +168,9 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             journal_place = await stack.enter_async_context(open_journal_place(settings, data, owner))
         journal = await stack.enter_async_context(journal_place.open(lazily=not eagerly))
         _closing(stack, journal.close)
-        await settle_library(journal, journal_place.reader(), data)
-        stores = stores or await stack.enter_async_context(open_stores(settings, engine.state))
+        stores = stores or await stack.enter_async_context(open_stores(settings, engine.state, environ))
         own_stores = stores.of(owner, data)
+        await settle_library(journal, journal_place.reader(), own_stores.library())
         approvals = own_stores.approvals()
         if (budgets := own_stores.budgets()) is not None:
             _closing(stack, budgets.close)
@@ -191,6 +191,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             config,
             environ,
             drift,
+            own_stores,
             handlers=ServerRequests(redactor, journal, expiry_s=settings.approval_expiry_s).handlers_for,
             on_secrets=tokens.set_values,
         )

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 
 from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.folders import data_folder
+from moonpool.bootstrap.stores import open_stores
 from moonpool.engine.tool_registry import ToolRegistry
 from moonpool.features.drift.service import DriftWatch
-from moonpool.features.drift.table import AcceptanceStore
 from moonpool.features.learned_types.service import LearnedTypes
 from moonpool.features.learned_types.table import LearnedTypeStore
 from moonpool.features.library.service import LibraryView
-from moonpool.features.library.table import LibraryStore
 from moonpool.redaction.known_values import GrowingValues
 from moonpool.redaction.listings import without_secrets
 from moonpool.redaction.redactor import Redactor, Tally
-from moonpool.store.paths import acceptance_dir, learned_types_dir, library_dir, manifest_dir
+from moonpool.store.paths import DEFAULT_TENANT, learned_types_dir, manifest_dir, tenant_dir
 from moonpool.tools.listing_cache import CachedListing, ManifestCache
 
 if TYPE_CHECKING:
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
+    from moonpool.bootstrap.stores import TenantStores
     from moonpool.configuration.server_config import Exposure
     from moonpool.configuration.servers import McpConfig, ServerConfig
     from moonpool.core.audit import Journal
@@ -48,15 +48,20 @@ async def assemble_tools(
     environ: Mapping[str, str],
     handlers: ServerRequestHandlers | None = None,
     agent: UserAgent | None = None,
+    tenant_id: str = DEFAULT_TENANT,
 ) -> AsyncGenerator[ToolRegistry]:
-    """Only the tools, for commands that run no code: no sandbox, no journal, no environment.
+    """Only a tenant's tools, for commands that run no code: no sandbox, no journal, no environment.
 
     `agent` can show a person where to log in; without one, a server that needs a login is reported as such.
     """
     async with AsyncExitStack() as stack:
         data = data_folder(settings, environ)
-        drift = DriftRecords(settings, data, make_redactor(settings, config))
-        opened = await open_tool_registry(stack, settings, config, environ, drift, handlers=handlers, agent=agent)
+        folder = tenant_dir(data, tenant_id)
+        drift = DriftRecords(settings, folder, make_redactor(settings, config), tenant_id=tenant_id)
+        stores = (await stack.enter_async_context(open_stores(settings, data, environ))).of(tenant_id, folder)
+        opened = await open_tool_registry(
+            stack, settings, config, environ, drift, stores, handlers=handlers, agent=agent
+        )
         yield opened.registry
 
 
@@ -97,8 +102,16 @@ def make_learned_types(settings: Settings, config: McpConfig | None, data: Path,
 class DriftRecords:
     """Writes records about changed tools; opens the command line's journal unless one is open."""
 
-    def __init__(self, settings: Settings, data: Path, redactor: Redactor, journal: Journal | None = None) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        data: Path,
+        redactor: Redactor,
+        journal: Journal | None = None,
+        tenant_id: str = DEFAULT_TENANT,
+    ) -> None:
         self.data, self._settings, self._redactor, self._journal = data, settings, redactor, journal
+        self._tenant_id = tenant_id
 
     async def write(self, records: Sequence[DriftRecord | ToolUpdateRecord]) -> None:
         """Commit `records`. Raises JournalError."""
@@ -107,7 +120,10 @@ class DriftRecords:
             return
         from moonpool.store.journals import open_journal_place  # noqa: PLC0415  most commands need none
 
-        async with open_journal_place(self._settings, self.data) as place, place.open(lazily=False) as journal:
+        async with (
+            open_journal_place(self._settings, self.data, self._tenant_id) as place,
+            place.open(lazily=False) as journal,
+        ):
             await _commit(journal, records)
 
     def redact(self, text: str) -> str:
@@ -125,6 +141,7 @@ async def open_tool_registry(  # noqa: PLR0913  parts of the composition
     config: McpConfig | None,
     environ: Mapping[str, str],
     drift: DriftRecords,
+    stores: TenantStores,
     *,
     handlers: ServerRequestHandlers | Callable[[ServerConfig], ServerRequestHandlers] | None = None,
     agent: UserAgent | None = None,
@@ -157,9 +174,9 @@ async def open_tool_registry(  # noqa: PLR0913  parts of the composition
         async with AsyncExitStack() as parts:
             credentials: dict[str, Credentials] = {}
             if any(server.url for server in config.servers):
-                from moonpool.bootstrap.logins import make_credentials, open_logins  # noqa: PLC0415  with all of OAuth
+                from moonpool.bootstrap.logins import make_credentials  # noqa: PLC0415  with all of OAuth
 
-                logins = open_logins(data, environ, of_own=any(server.public_only for server in config.servers))
+                logins = stores.logins(of_own=any(server.public_only for server in config.servers))
                 credentials = make_credentials(config, logins, agent=agent, on_secrets=learn)
             for one in credentials.values():
                 parts.push_async_callback(one.close)
@@ -186,7 +203,7 @@ async def open_tool_registry(  # noqa: PLR0913  parts of the composition
         ttl_s=settings.manifest_ttl_s,
         watch=DriftWatch(
             keys,
-            AcceptanceStore(acceptance_dir(data)),
+            stores.acceptances(),
             pauses=settings.drift == "pause",
             principal=local_principal(),
             record=drift.write,
@@ -196,9 +213,7 @@ async def open_tool_registry(  # noqa: PLR0913  parts of the composition
         exposures=exposures,
         prefixes={server.server_id: server.prefix for server in servers if server.prefix},
         cleaned=lambda listing: without_secrets(listing, known),
-        library=LibraryView(
-            LibraryStore(library_dir(data)), holds_secret=lambda content: known.data(content, Tally()) != content
-        ),
+        library=LibraryView(stores.library(), holds_secret=lambda content: known.data(content, Tally()) != content),
         left_out=config.left_out if config is not None else {},
     )
     boxes.append(tool_registry)

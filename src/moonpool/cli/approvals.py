@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import time
 from typing import TYPE_CHECKING, Final
 
@@ -29,16 +28,16 @@ from moonpool.cli.approval_texts import (
     tool_of,
 )
 from moonpool.cli.commands import command_group, json_lines, json_object
-from moonpool.cli.config_choice import data_folder, journal_of, run_named
+from moonpool.cli.config_choice import journal_of, run_named
 from moonpool.cli.exit_codes import EXIT_OK
 from moonpool.cli.printer import print_json, print_table, remark
+from moonpool.cli.service_data import ChosenTenant, tenant_options
 from moonpool.core.errors import InputError
 from moonpool.engine.outcomes import OutcomeStore
 from moonpool.features.approvals.model import ApprovalAnswerError
 from moonpool.features.approvals.service import grant_terms
-from moonpool.settings import Settings
 from moonpool.store.journals import postgres_address
-from moonpool.store.paths import DEFAULT_TENANT, outcomes_dir
+from moonpool.store.paths import outcomes_dir
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -60,9 +59,10 @@ app = command_group("The queue of approvals: questions of runs with `--approve q
 @app.command("list")
 @click.option("--all", "all_", is_flag=True, help="Also those of the last week that are over.")
 @json_lines
-def list_(*, all_: bool, as_json: bool) -> None:
+@tenant_options
+def list_(*, tenant: ChosenTenant, all_: bool, as_json: bool) -> None:
     """List requests that wait for an answer, oldest first."""
-    with _opened() as approvals:
+    with _opened(tenant) as approvals:
         found = approvals.requests(waiting_only=not all_)
     if as_json:
         for queued in found:
@@ -77,9 +77,10 @@ def list_(*, all_: bool, as_json: bool) -> None:
 @click.argument("request_id", metavar="ID", help="The request; the first 8 characters of its id are enough.")
 @click.option("--full", is_flag=True, help="Show all of the arguments, however long.")
 @json_object
-def show(request_id: str, *, full: bool, as_json: bool) -> None:
+@tenant_options
+def show(request_id: str, *, tenant: ChosenTenant, full: bool, as_json: bool) -> None:
     """Show one request with its arguments."""
-    with _opened() as approvals:
+    with _opened(tenant) as approvals:
         queued = approvals.find(request_id)
     if as_json:
         print_json(request_json(queued, full=full))
@@ -104,9 +105,11 @@ def show(request_id: str, *, full: bool, as_json: bool) -> None:
 @click.option("--any-arguments", is_flag=True, help="With --for: further calls with any arguments.")
 @click.option("--full", is_flag=True, help="Show all of the arguments, however long.")
 @json_object
-def approve(
+@tenant_options
+def approve(  # noqa: PLR0913  its options
     request_id: str,
     *,
+    tenant: ChosenTenant,
     note: str,
     for_: str | None,
     where: tuple[str, ...],
@@ -119,7 +122,7 @@ def approve(
     At a terminal you are asked to confirm.
     """
     terms = _terms(for_, where, any_arguments=any_arguments)
-    with _opened() as approvals:
+    with _opened(tenant) as approvals:
         by = answerer()
         queued = approvals.approvable(request_id, by, terms=terms, saw_whole=full)
         request = queued.request
@@ -152,9 +155,10 @@ def approve(
 @click.argument("request_id", metavar="ID", help="The request; the first 8 characters of its id are enough.")
 @click.option("--note", default="", metavar="TEXT", help="A message for the code that asked.")
 @json_object
-def deny(request_id: str, *, note: str, as_json: bool) -> int:
+@tenant_options
+def deny(request_id: str, *, tenant: ChosenTenant, note: str, as_json: bool) -> int:
     """Refuse the call that a request asks about."""
-    with _opened() as approvals:
+    with _opened(tenant) as approvals:
         by = answerer()
         queued = approvals.deny(request_id, by, note=note)
         _tell_unless(approvals.was_taken(queued, by), queued.request)
@@ -165,14 +169,14 @@ def deny(request_id: str, *, note: str, as_json: bool) -> int:
 
 @app.command("outcome")
 @click.argument("name", metavar="ID", help="The request, or the run (run_..., or last).")
-def outcome(name: str) -> None:
+@tenant_options
+def outcome(name: str, *, tenant: ChosenTenant) -> None:
     """Print the outcome of a run whose caller had disconnected when it ended."""
-    settings = Settings.load(os.environ)
-    run_id = run_named(name, journal_of(settings))
+    run_id = run_named(name, journal_of(tenant.settings, tenant.org))
     if not run_id.startswith("run_"):
-        with _opened() as approvals:
+        with _opened(tenant) as approvals:
             run_id = approvals.find(name).request.run_id
-    found = _kept(settings, run_id)
+    found = _kept(tenant, run_id)
     if found is None:
         raise InputError(
             f"no outcome of {run_id[:80]} is kept: it still runs, gave its outcome to its caller, ended with its "
@@ -184,9 +188,10 @@ def outcome(name: str) -> None:
 @app.command("rules")
 @click.option("--remove", metavar="ID", help="End this one: its calls are asked about again.")
 @json_lines
-def rules(*, remove: str | None, as_json: bool) -> None:
+@tenant_options
+def rules(*, tenant: ChosenTenant, remove: str | None, as_json: bool) -> None:
     """List approval grants, or end one."""
-    with _opened() as approvals:
+    with _opened(tenant) as approvals:
         if remove is not None:
             click.echo(f"removed {approvals.remove_grant(remove, answerer())}")
             return
@@ -200,26 +205,24 @@ def rules(*, remove: str | None, as_json: bool) -> None:
         remark("there is no approval grant")
 
 
-def _kept(settings: Settings, run_id: str) -> JsonObject | None:
+def _kept(tenant: ChosenTenant, run_id: str) -> JsonObject | None:
     """Its outcome, also if a replica of the service kept it in PostgreSQL."""
-    data = data_folder(settings)
-    if (found := OutcomeStore(outcomes_dir(data)).find(run_id)) is not None:
+    if (found := OutcomeStore(outcomes_dir(tenant.folder)).find(run_id)) is not None:
         return found
-    if (address := postgres_address(settings, data)) is None:
+    if (address := postgres_address(tenant.settings, tenant.data)) is None:
         return None
     from moonpool.engine.shared_executions import kept_outcome
     from moonpool.store.postgres_connections import open_connections
 
     async def read() -> JsonObject | None:
         async with open_connections(address) as connections:
-            return await kept_outcome(connections, DEFAULT_TENANT, run_id)
+            return await kept_outcome(connections, tenant.tenant_id, run_id)
 
     return asyncio.run(read())
 
 
-def _opened() -> AbstractContextManager[Approvals]:
-    settings = Settings.load(os.environ)
-    return opened_approvals(settings, data_folder(settings))
+def _opened(tenant: ChosenTenant) -> AbstractContextManager[Approvals]:
+    return opened_approvals(tenant.settings, tenant.data, tenant.tenant_id)
 
 
 def _check_full(queued: QueuedRequest, *, full: bool) -> None:

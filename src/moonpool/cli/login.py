@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moonpool.bootstrap.logins import open_logins
+from moonpool.bootstrap.stores import opened_stores
 from moonpool.cli.commands import command, config_option
 from moonpool.cli.config_choice import read_config
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
@@ -19,14 +19,14 @@ from moonpool.cli.service_data import data_dir_option, database_url_option, serv
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.oauth.login_command import enter, leave
 from moonpool.oauth.loopback import LoopbackAgent, PastingAgent
-from moonpool.store.paths import tenant_dir
+from moonpool.oauth.stored_logins import Logins
+from moonpool.store.paths import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.configuration.servers import McpConfig, ServerConfig
     from moonpool.oauth.login import UserAgent
-    from moonpool.oauth.stored_logins import Logins
 
 
 @command
@@ -59,18 +59,18 @@ def login(  # noqa: PLR0913  its options
     database_url: str | None,
 ) -> int:
     """Log in to a server by OAuth: open an address in a browser and store the tokens, encrypted."""
-    _, state = service_settings(data_dir, database_url)
-    own, folder = read_config(config), state
+    settings, data = service_settings(data_dir, database_url)
+    own = read_config(config)
     if org is not None:
         from moonpool.bootstrap.organisation_servers import servers_for
 
-        folder = tenant_dir(state, org)
         own = with_service_data(data_dir, database_url, lambda opened: servers_for(opened, org, own))
     found = None if own is None else own.find(server)
-    logins = open_logins(folder, os.environ, of_own=found is not None and found.public_only)
-    if forget:
-        return forget_login(server, own, logins)
-    return log_in(server, own, logins, scope=scope, timeout_s=None if headless else timeout)
+    with opened_stores(settings, data, org or DEFAULT_TENANT) as stores:
+        logins = Logins(stores.logins(of_own=found is not None and found.public_only))
+        if forget:
+            return forget_login(server, own, logins)
+        return log_in(server, own, logins, scope=scope, timeout_s=None if headless else timeout)
 
 
 def log_in(server_id: str, config: McpConfig | None, logins: Logins, *, scope: str, timeout_s: float | None) -> int:

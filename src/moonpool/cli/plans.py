@@ -7,7 +7,6 @@ characters, and none of their lines can pass for one of ours; JSON is ASCII.
 from __future__ import annotations
 
 import json
-import os
 import shutil
 from contextlib import contextmanager
 from functools import partial
@@ -18,14 +17,13 @@ import click
 from moonpool.bootstrap.stores import opened_stores
 from moonpool.cli.approval_texts import answerer, confirmed, shown_left, shown_time
 from moonpool.cli.commands import command_group, json_lines, json_object
-from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_OK
 from moonpool.cli.printer import print_json, print_table, remark
+from moonpool.cli.service_data import ChosenTenant, tenant_options
 from moonpool.core.phrases import counted
 from moonpool.features.plans.model import PlanError, PlanState
 from moonpool.features.plans.planning import plan_lines
 from moonpool.features.plans.service import Plans
-from moonpool.settings import Settings
 from moonpool.store.journals import put_on_record
 from moonpool.terminal.approver import PLAN_CHARS_MAX, hanging, visible
 
@@ -49,9 +47,10 @@ app = command_group("Plans of dry runs: the calls that code wants to make, appro
 @app.command("list")
 @click.option("--all", "all_", is_flag=True, help="Also those of the last week that are over.")
 @json_lines
-def list_(*, all_: bool, as_json: bool) -> None:
+@tenant_options
+def list_(*, tenant: ChosenTenant, all_: bool, as_json: bool) -> None:
     """List plans that wait or are approved, oldest first."""
-    with _opened() as plans:
+    with _opened(tenant) as plans:
         found = [one for one in plans.plans() if one.state in _OPEN or all_]
     if as_json:
         for one in found:
@@ -66,9 +65,10 @@ def list_(*, all_: bool, as_json: bool) -> None:
 @click.argument("plan_id", metavar="ID", help="The plan; the first 8 characters after `plan_` are enough.")
 @click.option("--full", is_flag=True, help="Also what is hidden because it looks like a secret.")
 @json_object
-def show(plan_id: str, *, full: bool, as_json: bool) -> None:
+@tenant_options
+def show(plan_id: str, *, tenant: ChosenTenant, full: bool, as_json: bool) -> None:
     """Show every call of a plan with its arguments."""
-    with _opened() as plans:
+    with _opened(tenant) as plans:
         found = plans.find(plan_id)
     if as_json:
         print_json(_json(found))
@@ -80,12 +80,13 @@ def show(plan_id: str, *, full: bool, as_json: bool) -> None:
 @click.argument("plan_id", metavar="ID", help="The plan; the first 8 characters after `plan_` are enough.")
 @click.option("--full", is_flag=True, help="Also what is hidden because it looks like a secret.")
 @json_object
-def approve(plan_id: str, *, full: bool, as_json: bool) -> int:
+@tenant_options
+def approve(plan_id: str, *, tenant: ChosenTenant, full: bool, as_json: bool) -> int:
     """Show a plan again and allow all of its calls, once: `moonpool run FILE --plan ID`.
 
     At a terminal you are asked to confirm.
     """
-    with _opened() as plans:
+    with _opened(tenant) as plans:
         by = answerer()
         found = plans.approvable(plan_id, by)
         question = "Allow the whole plan, once? y = yes, n = no: "
@@ -98,19 +99,20 @@ def approve(plan_id: str, *, full: bool, as_json: bool) -> int:
 @app.command("deny")
 @click.argument("plan_id", metavar="ID", help="The plan; the first 8 characters after `plan_` are enough.")
 @json_object
-def deny(plan_id: str, *, as_json: bool) -> int:
+@tenant_options
+def deny(plan_id: str, *, tenant: ChosenTenant, as_json: bool) -> int:
     """Refuse a plan, or withdraw an approval that was not used yet."""
-    with _opened() as plans:
+    with _opened(tenant) as plans:
         answered = plans.deny(plan_id, answerer())
     return _report(answered, as_json=as_json)
 
 
 @contextmanager
-def _opened() -> Generator[Plans]:
-    settings = Settings.load(os.environ)
-    data = data_folder(settings)
-    with opened_stores(settings, data) as stores:
-        yield Plans(stores.plans(), partial(put_on_record, settings, data), expiry_s=settings.plan_expiry_s)
+def _opened(tenant: ChosenTenant) -> Generator[Plans]:
+    settings, data = tenant.settings, tenant.data
+    records = partial(put_on_record, settings, data, tenant_id=tenant.tenant_id)
+    with opened_stores(settings, data, tenant.tenant_id) as stores:
+        yield Plans(stores.plans(), records, expiry_s=settings.plan_expiry_s)
 
 
 def _report(answered: StoredPlan, *, as_json: bool) -> int:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 import click
 
-from moonpool.bootstrap.library import library_store
+from moonpool.bootstrap.stores import opened_stores
 from moonpool.cli.code_source import read_code
 from moonpool.cli.commands import command, config_option, json_object
-from moonpool.cli.config_choice import read_config
+from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from moonpool.cli.library_rows import problem_on_stderr
 from moonpool.cli.printer import print_json, remark
@@ -53,7 +53,8 @@ def preview(
     if source.language == PYTHON:
         chosen = read_config(config)
         if chosen is None:
-            library = LibraryView(library_store(settings, os.environ), tell=problem_on_stderr).read().library
+            with opened_stores(settings, data_folder(settings)) as stores:
+                library = LibraryView(stores.library(), tell=problem_on_stderr).read().library
             manifest = Manifest(library=library)
         else:
             snapshot = load_snapshot(chosen, refresh=refresh)

@@ -6,15 +6,15 @@ SECURITY: a receipt may come from an untrusted person: its strings are printed w
 from __future__ import annotations
 
 import json
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from moonpool.bootstrap.stores import opened_stores
 from moonpool.cli.commands import command_group, json_object
-from moonpool.cli.config_choice import data_folder, journal_of, run_named
+from moonpool.cli.config_choice import journal_of, run_named
 from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from moonpool.cli.printer import print_json, remark
 from moonpool.cli.service_data import data_dir_option, database_url_option, org_option, service_settings
@@ -23,10 +23,8 @@ from moonpool.core.json import canonical_json
 from moonpool.core.phrases import on_one_line
 from moonpool.features.receipts.model import ReceiptError, parse_receipt
 from moonpool.features.receipts.service import RECEIPT_BYTES_MAX, make_receipt, verify_receipt
-from moonpool.features.receipts.signing_keys import PublicKey, SigningKeys
-from moonpool.settings import Settings
+from moonpool.features.receipts.signing_keys import PublicKey
 from moonpool.store.journal_reading import FileJournalReader
-from moonpool.store.paths import keys_dir
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +48,8 @@ def show(run_id: str, *, out: Path | None, org: str | None, data_dir: Path | Non
     settings, data = service_settings(data_dir, database_url)
     journal = journal_of(settings, org)
     named = run_named(run_id, journal)
-    line = canonical_json(make_receipt(journal, SigningKeys(keys_dir(data)), named)).decode() + "\n"
+    with opened_stores(settings, data) as stores:
+        line = canonical_json(make_receipt(journal, stores.signing_keys(), named)).decode() + "\n"
     if out is None:
         sys.stdout.write(line)
         return EXIT_OK
@@ -99,7 +98,8 @@ def verify(  # noqa: PLR0913  its options
     Exit code 0 if it is valid, 1 if not, 2 if that cannot be determined.
     """
     settings, data = service_settings(data_dir, database_url)
-    own = SigningKeys(keys_dir(data)).known()
+    with opened_stores(settings, data) as stores:
+        own = stores.signing_keys().known()
     given = [] if key is None else [PublicKey.parse(_key_text(key))]
     keys = {one.key_id: one for one in given} or dict(own)
     text = sys.stdin.buffer.read(RECEIPT_BYTES_MAX + 1) if file == "-" else _read(Path(file), RECEIPT_BYTES_MAX)
@@ -117,10 +117,14 @@ def verify(  # noqa: PLR0913  its options
 
 @app.command("key")
 @click.option("--rotate", is_flag=True, help="Put a new key in its place first; receipts of the old one still verify.")
-def key(*, rotate: bool) -> int:
+@data_dir_option
+@database_url_option
+def key(*, rotate: bool, data_dir: Path | None, database_url: str | None) -> int:
     """Print the public key, with which others verify receipts."""
-    keys = SigningKeys(keys_dir(data_folder(Settings.load(os.environ))))
-    public = keys.rotate() if rotate else keys.current()
+    settings, data = service_settings(data_dir, database_url)
+    with opened_stores(settings, data) as stores:
+        keys = stores.signing_keys()
+        public = keys.rotate() if rotate else keys.current()
     click.echo(public.text)
     remark(f"key {public.key_id}")
     return EXIT_OK

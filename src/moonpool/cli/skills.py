@@ -5,24 +5,21 @@ SECURITY: what a skill's author wrote is printed with unprintable characters esc
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from moonpool.bootstrap.stores import opened_stores
 from moonpool.catalog.render import LINE_CHARS_MAX, first_sentence, one_line
 from moonpool.cli.commands import command_group, json_lines
-from moonpool.cli.config_choice import data_folder
 from moonpool.cli.exit_codes import EXIT_OK
 from moonpool.cli.library_rows import change
 from moonpool.cli.printer import print_json, print_table, remark
+from moonpool.cli.service_data import ChosenTenant, tenant_options
 from moonpool.core.errors import InputError
 from moonpool.core.phrases import counted
 from moonpool.features.library.model.skills import read_head, read_skill
-from moonpool.features.library.table import LibraryStore
-from moonpool.settings import Settings
-from moonpool.store.paths import library_dir
 
 if TYPE_CHECKING:
     from moonpool.core.json import JsonObject
@@ -45,11 +42,12 @@ app = command_group("Skills: folders of instructions, scripts and files beside t
     help="Whose secrets may not be in it. Default: ./moonpool.json, else what `moonpool init` wrote.",
 )
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
-def add(folder: Path, *, replace: bool, config: Path | None, as_json: bool) -> int:
+@tenant_options
+def add(folder: Path, *, tenant: ChosenTenant, replace: bool, config: Path | None, as_json: bool) -> int:
     """Keep a copy of a skill's folder."""
     from moonpool.features.library.skill_folder import add_skill
 
-    added = change(config, lambda changes: add_skill(changes, folder, replace=replace))
+    added = change(tenant, config, lambda changes: add_skill(changes, folder, replace=replace))
     entry, left_out = added.entry, added.left_out
     if as_json:
         print_json(
@@ -72,11 +70,13 @@ def add(folder: Path, *, replace: bool, config: Path | None, as_json: bool) -> i
 
 @app.command("list")
 @json_lines
-def list_(*, as_json: bool) -> None:
+@tenant_options
+def list_(*, tenant: ChosenTenant, as_json: bool) -> None:
     """List all skills."""
-    kept = _store().load()
+    with opened_stores(tenant.settings, tenant.data, tenant.tenant_id) as stores:
+        kept = stores.library().load()
     skills = [source for source in kept.sources if source.kind == "skill"]
-    problems = [str(problem) for problem in kept.problems if problem.kind == "skill"]
+    problems = [str(problem) for problem in kept.problems if str(problem).startswith("skill ")]
     rows: list[JsonObject] = []
     for source in skills:
         try:
@@ -98,9 +98,11 @@ def list_(*, as_json: bool) -> None:
 @app.command("show")
 @click.argument("name", help="As `list` shows it.")
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
-def show(name: str, *, as_json: bool) -> None:
+@tenant_options
+def show(name: str, *, tenant: ChosenTenant, as_json: bool) -> None:
     """Show a skill's description, its files, and the text that a model reads on demand."""
-    source = _store().find("skill", name)
+    with opened_stores(tenant.settings, tenant.data, tenant.tenant_id) as stores:
+        source = stores.library().find("skill", name)
     if source is None:
         raise InputError(f"there is no skill {name!r}; `moonpool skills list` shows all")
     shown = _json(source)
@@ -124,15 +126,12 @@ def show(name: str, *, as_json: bool) -> None:
 
 @app.command("remove")
 @click.argument("name", help="As `list` shows it.")
-def remove(name: str) -> int:
+@tenant_options
+def remove(name: str, *, tenant: ChosenTenant) -> int:
     """Forget a skill."""
-    change(None, lambda changes: changes.remove("skill", name), keeps_something=False)
+    change(tenant, None, lambda changes: changes.remove("skill", name), keeps_something=False)
     click.echo(f"skills.{name} is removed")
     return EXIT_OK
-
-
-def _store() -> LibraryStore:
-    return LibraryStore(library_dir(data_folder(Settings.load(os.environ))))
 
 
 def _json(source: LibrarySource) -> JsonObject:

@@ -11,7 +11,6 @@ import json
 import os
 import shlex
 import sys
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 import click
@@ -21,19 +20,21 @@ from moonpool.catalog.render import LINE_CHARS_MAX, about_tool, hit_lines, manif
 from moonpool.cli.commands import command_group, config_option, json_lines
 from moonpool.cli.config_choice import read_config
 from moonpool.cli.printer import print_json, printable, remark
+from moonpool.cli.service_data import ChosenTenant, tenant_options, with_service_data
 from moonpool.cli.tool_catalog import FoundTools, open_catalog
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.features.drift.model.acceptance import shown_digest
 from moonpool.features.drift.model.changes import Severity
 from moonpool.features.drift.service import choose
-from moonpool.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from moonpool.catalog.catalog import Catalog, Form
     from moonpool.catalog.entries import Detail, Hit
+    from moonpool.configuration.servers import McpConfig
     from moonpool.core.json import JsonObject
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.features.drift.model.changes import ToolDiff
@@ -135,9 +136,11 @@ def show(paths: tuple[str, ...], *, config: Path | None, as_: Form, as_json: boo
 @config_option
 @json_lines
 @click.option("--refresh", is_flag=True, help="Ask the servers again, whatever is cached.")
-def drift(*, config: Path | None, as_json: bool, refresh: bool) -> None:
+@tenant_options
+def drift(*, tenant: ChosenTenant, config: Path | None, as_json: bool, refresh: bool) -> None:
     """Show tools that their servers changed dangerously since they were accepted."""
-    asyncio.run(_print_changes(config, refresh=refresh, as_json=as_json))
+    servers = _servers(tenant, config)
+    asyncio.run(_print_changes(tenant, servers, config, refresh=refresh, as_json=as_json))
 
 
 @app.command("accept")
@@ -146,22 +149,32 @@ def drift(*, config: Path | None, as_json: bool, refresh: bool) -> None:
     "--digest", metavar="DIGEST", help="What you saw, as `drift` printed it. At a terminal you are asked instead."
 )
 @config_option
-def accept(name: str, *, digest: str | None, config: Path | None) -> int:
+@tenant_options
+def accept(name: str, *, tenant: ChosenTenant, digest: str | None, config: Path | None) -> int:
     """Accept changed tools as they are now, so that they can be called again."""
-    return asyncio.run(_accept(config, name, digest))
+    return asyncio.run(_accept(tenant, _servers(tenant, config), name, digest))
 
 
-@asynccontextmanager
-async def _tool_registry(config: Path | None) -> AsyncGenerator[ToolRegistry]:
+def _servers(tenant: ChosenTenant, config: Path | None) -> McpConfig:
     servers = read_config(config)
+    if (org := tenant.org) is not None:
+        from moonpool.bootstrap.organisation_servers import servers_for
+
+        url = tenant.settings.database_url
+        return with_service_data(tenant.data, url, lambda opened: servers_for(opened, org, servers))
     if servers is None:
         raise ConfigError("no servers are configured; pass --config FILE or run `moonpool init`")
-    async with assemble_tools(Settings.load(os.environ), config=servers, environ=os.environ) as tool_registry:
-        yield tool_registry
+    return servers
 
 
-async def _print_changes(config: Path | None, *, refresh: bool, as_json: bool) -> None:
-    async with _tool_registry(config) as tool_registry:
+def _tool_registry(tenant: ChosenTenant, servers: McpConfig) -> AbstractAsyncContextManager[ToolRegistry]:
+    return assemble_tools(tenant.settings, config=servers, environ=os.environ, tenant_id=tenant.tenant_id)
+
+
+async def _print_changes(
+    tenant: ChosenTenant, servers: McpConfig, config: Path | None, *, refresh: bool, as_json: bool
+) -> None:
+    async with _tool_registry(tenant, servers) as tool_registry:
         snapshot = await (tool_registry.refresh() if refresh else tool_registry.snapshot())
     for problem in snapshot.problems.values():
         remark(f"{problem}; its tools cannot be compared")
@@ -171,18 +184,18 @@ async def _print_changes(config: Path | None, *, refresh: bool, as_json: bool) -
         return
     for diff in snapshot.changes:
         _say(_lines(diff))
-        click.echo(f"  accept it: {accept_command(_name(diff), [diff], config)}")
+        click.echo(f"  accept it: {accept_command(_name(diff), [diff], config, tenant.org)}")
     for server_id in dict.fromkeys(diff.server_id for diff in snapshot.changes):
         of_server = [diff for diff in snapshot.changes if diff.server_id == server_id]
         if len(of_server) > 1:
             name = printable(server_id)
-            click.echo(f"accept all of {name}: {accept_command(name, of_server, config)}")
+            click.echo(f"accept all of {name}: {accept_command(name, of_server, config, tenant.org)}")
     if not snapshot.changes:
         remark("no tool has an open change")
 
 
-async def _accept(config: Path | None, name: str, digest: str | None) -> int:
-    async with _tool_registry(config) as tool_registry:
+async def _accept(tenant: ChosenTenant, servers: McpConfig, name: str, digest: str | None) -> int:
+    async with _tool_registry(tenant, servers) as tool_registry:
         snapshot = await tool_registry.snapshot()
         diffs = choose(snapshot.changes, name, tool_registry.server_ids)
         if digest is None:
@@ -218,9 +231,10 @@ def _members(diff: ToolDiff, *, held: bool) -> JsonObject:
     }
 
 
-def accept_command(name: str, diffs: Sequence[ToolDiff], config: Path | None = None) -> str:
+def accept_command(name: str, diffs: Sequence[ToolDiff], config: Path | None = None, org: str | None = None) -> str:
     """SECURITY: the server chose the name, and somebody will put the command into a shell."""
     where = f" --config {shlex.quote(printable(str(config)))}" if config else ""
+    where += f" --org {org}" if org else ""
     return f"moonpool tools accept {shlex.quote(name)} --digest {_short(diffs)}{where}"
 
 

@@ -66,6 +66,9 @@ class JournalError(MoonpoolError):
     fault = Fault.HOST
     retryable = True
 
+    def _told_elsewhere(self) -> str:
+        return "the audit journal cannot be used now; the service's log says why"
+
 
 class JournalLostError(JournalError):
     """The journal is no longer the file that this process opened: nothing more is called until it is put back."""

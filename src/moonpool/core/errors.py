@@ -22,12 +22,25 @@ class Fault(StrEnum):
     HOST = "host"
 
 
+HOST_FAILED: Final = "the service cannot do this now; its log says why"
+
+
 class MoonpoolError(Exception):
     """Base of every error raised on purpose."""
 
     code: str = "error"
     fault: ClassVar[Fault] = Fault.HOST
     retryable: ClassVar[bool] = False
+    _names_host: ClassVar[bool] = True
+    """Whether the words of a fault of the host may name its files and addresses."""
+
+    def _told_elsewhere(self) -> str:
+        return HOST_FAILED if self.fault is Fault.HOST and self._names_host else str(self)
+
+
+def told(error: MoonpoolError, *, hides_host: bool) -> str:
+    """The words of an error for a caller. SECURITY: `hides_host` for one whose machine this is not."""
+    return error._told_elsewhere() if hides_host else str(error)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
 
 
 class ConfigError(MoonpoolError):

@@ -17,7 +17,7 @@ import signal
 from typing import TYPE_CHECKING
 
 from moonpool.core.envelope import ExecutionError
-from moonpool.core.errors import STARVED, MoonpoolError, is_starved
+from moonpool.core.errors import STARVED, MoonpoolError, is_starved, told
 from moonpool.pipeline.guest_json import parse_result
 from moonpool.sandboxes.base import ExitCause, ExitOutcome, LimitKind
 
@@ -108,10 +108,11 @@ def with_folder_failure(error: ExecutionError | None, failure: str) -> Execution
     return ExecutionError(type=error.type, message=f"{error.message}; {failure}", retryable=error.retryable)
 
 
-def internal_error(failure: Exception) -> ExecutionError:
+def internal_error(failure: Exception, *, hides_host: bool = False) -> ExecutionError:
     """The error for a failure of Moonpool itself. Its own text may hold what code wrote, so only its kind is told."""
     if isinstance(failure, MoonpoolError):
-        return ExecutionError(type="Internal", message=str(failure), retryable=failure.retryable)
+        message = told(failure, hides_host=hides_host)
+        return ExecutionError(type="Internal", message=message, retryable=failure.retryable)
     if is_starved(failure):
         return ExecutionError(type="Internal", message=STARVED, retryable=True)
     what = failure.strerror if isinstance(failure, OSError) and failure.strerror else "this is a bug in Moonpool"

@@ -55,6 +55,7 @@ class ExecutionLostError(MoonpoolError):
 
     code = "execution_lost"
     fault = Fault.HOST
+    _names_host = False
 
     def __init__(self, execution_id: str) -> None:
         super().__init__(

@@ -56,13 +56,15 @@ class StreamKeeper:
         artifact_bytes_max: int,
         room: ArtifactRoom,
         observer: Callable[[bytes], None] | None,
+        names_artifact: bool = True,
     ) -> None:
+        """`names_artifact`: whoever gets the text may know where it lies."""
         self._redactor = redactor
         self._kept_bytes_max = kept_bytes_max
         self._name = name  # of its artifact
         self._artifact_bytes_max = artifact_bytes_max
         self._room = room
-        self._observer = observer
+        self._observer, self._names_artifact = observer, names_artifact
         self._artifact: BinaryIO | None = None
         self._granted = 0  # bytes that the artifact has, or was to have
         self._finished = False
@@ -161,7 +163,10 @@ class StreamKeeper:
         """The whole stream, or its head and tail with a note between them; at most `kept_bytes_max` bytes of UTF-8."""
         if self.total_bytes <= self._kept_bytes_max:
             return _text(bytes(self._head))
-        rest = f"it could not be kept: {self._unwritable}" if self._unwritable else f"all of it: {self._artifact_path}"
+        if self._unwritable:
+            rest = f"it could not be kept: {self._unwritable}"
+        else:
+            rest = f"all of it: {self._artifact_path}" if self._names_artifact else "write it to a file instead"
         note = f"\n[... of {self.total_bytes:,} bytes the middle is left out; {rest} ...]\n"
         ends = self._kept_bytes_max - len(note.encode())
         if ends < 2:

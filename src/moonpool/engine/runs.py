@@ -343,8 +343,9 @@ class Run:
 
     async def _broken(self, failure: Exception, error: ExecutionError | None = None) -> Envelope:
         """Moonpool failed: end the code, keep no plan, record what can be recorded, make an envelope (of `error`)."""
-        problem = report.internal_error(failure)
-        _log.error("%s: %s", self.run_id, problem.message, exc_info=_log.isEnabledFor(logging.DEBUG))
+        whole = report.internal_error(failure)
+        _log.error("%s: %s", self.run_id, whole.message, exc_info=_log.isEnabledFor(logging.DEBUG))
+        problem = report.internal_error(failure, hides_host=self._caller_grant.hides_host)
         self._records.code_ends()
         if self.outcome is None and self._execution is not None:
             await self._safely(self._execution.abandon())
@@ -389,6 +390,7 @@ class Run:
             name=stream.name.lower(),
             artifact_bytes_max=settings.artifact_bytes_max,
             room=room,
+            names_artifact=not self._caller_grant.hides_host,
             observer=None if observer is None else lambda data: observer(stream, data),
         )
 

@@ -78,6 +78,11 @@ class RuntimeServices:
         """Whether nothing may begin any more."""
         return self._closed.is_set()
 
+    @property
+    def is_executing(self) -> bool:
+        """Whether an execution or a transfer goes on."""
+        return bool(self._executing)
+
     def narrowed(
         self,
         settings: Settings,

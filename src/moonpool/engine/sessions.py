@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from dataclasses import replace
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.envelope import ExecutionError
-from moonpool.core.errors import HostUnfitError, InputError, MoonpoolError
+from moonpool.core.errors import HostUnfitError, InputError, MoonpoolError, told
 from moonpool.core.languages import PYTHON
 from moonpool.engine.branches import Branch, CheckpointError, SharedKernel
 from moonpool.engine.checkpoints import CheckpointRecorder, SessionCheckpoints
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from moonpool.tools.snapshot import ToolSnapshot
 
 
+_log = logging.getLogger(__name__)
 SESSION_ID_CHARS_MAX: Final = 200
 _BEFORE_KEEPING_S: Final = 0.005
 """How long a checkpoint is not begun: a fork of a large process would keep the caller's thread from its answer, where
@@ -243,15 +245,14 @@ class Session:
             failure = ExecutionError(type="LanguageUnavailable", message=str(error))
             return await run.failed_to_start(failure, snapshot)
         except HostUnfitError as error:  # recorded, but nothing that a program should read as a failed execution
-            await run.failed_to_start(ExecutionError(type="SandboxError", message=str(error)), snapshot)
+            await run.failed_to_start(self._sandbox_error(error), snapshot)
             raise
         except FolderError as error:
             return await run.failed_to_start(ExecutionError(type="FolderError", message=str(error)), snapshot)
         except (PlanError, PlanStoreError):  # nothing was run, and nothing is on record but the plan
             raise
         except MoonpoolError as error:
-            failure = ExecutionError(type="SandboxError", message=str(error), retryable=error.retryable)
-            return await run.failed_to_start(failure, snapshot)
+            return await run.failed_to_start(self._sandbox_error(error), snapshot)
         except Exception as error:  # noqa: BLE001  the last resort: whatever it is, the caller gets an envelope
             return await run.failed_to_start(internal_error(error), snapshot)
         self._used = True
@@ -283,6 +284,12 @@ class Session:
                 )
             if sandbox.has_ended:
                 self._kernel.sandbox = None
+
+    def _sandbox_error(self, error: MoonpoolError) -> ExecutionError:
+        message = told(error, hides_host=self._caller_grant.hides_host)
+        if message != str(error):
+            _log.warning("an execution could not start: %s", error)
+        return ExecutionError(type="SandboxError", message=message, retryable=error.retryable)
 
     async def _recover(self, run: Run, sandbox: Sandbox) -> Undone | None:
         if self._branch is None:  # only a sandbox with checkpoints outlives the process that runs code

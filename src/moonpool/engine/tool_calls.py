@@ -8,6 +8,7 @@ call that is refused costs the host more than the guest, so the sandbox is told 
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import TYPE_CHECKING, Protocol
 
 import msgspec
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.base import Sandbox
     from moonpool.sandboxes.messages import CallRefused, ToolCall
 
+_log = logging.getLogger(__name__)
 _PARSE_ON_LOOP_BYTES_MAX = 256 * 1024
 _UNANSWERED = "the code ended before this call was answered, so what it did is not known; await it"
 _encode = msgspec.json.Encoder().encode
@@ -141,7 +143,9 @@ class CallsOfExecution:
             outcome = await self._outcome(message, body)
             reply = _encode(reply_of(outcome))
         except Exception as failure:  # noqa: BLE001  the last resort: the code waits for an answer
-            error = CallError(type=CallErrorType.INTERNAL, message=internal_error(failure).message)
+            _log.error("a tool call failed: %s", internal_error(failure).message)
+            told = internal_error(failure, hides_host=True)  # SECURITY: it goes into the sandbox
+            error = CallError(type=CallErrorType.INTERNAL, message=told.message)
             outcome = ToolCallOutcome(error=error)
             reply = _encode(reply_of(outcome))
         if outcome.error is not None:  # also when the code has ended meanwhile: it was called before

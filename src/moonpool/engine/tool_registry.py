@@ -258,11 +258,12 @@ class ToolRegistry:
 
         A changed library that cannot be shown leaves what was shown before, and says so.
         """
-        if self._snapshot is None or self._library is None or not self._library.has_moved():
+        if self._snapshot is None or self._library is None:
             return
         try:
-            await self._renew()
-        except OSError as error:
+            if await self._library.has_moved():
+                await self._renew()
+        except (OSError, MoonpoolError) as error:
             self._library.forget()
             _log.error("the changed library cannot be shown: %s", error)
 

@@ -170,7 +170,7 @@ class Credentials:
             if login is not None and not moved and attempt == 0 and not challenge.wants_more_scope and not machine:
                 with contextlib.suppress(GrantRefusedError):
                     if login.tokens.refresh_token:
-                        await self._refresh(login)
+                        await self._refresh_unless_done(login)
                         return
             if self._agent is None and not machine:
                 raise self._login_needed(challenge)
@@ -224,11 +224,12 @@ class Credentials:
             await self._logins.pin(self.server_url, self._settings.client_id, found.issuer.issuer)
 
     async def _refresh_unless_done(self, login: Login) -> None:
-        stored = await self._logins.find(self.server_url, self._settings)
-        if stored is not None and stored.header != login.header and not _ends_soon(stored):
-            self._have(stored)
-        else:
-            await self._refresh(login)
+        async with self._logins.renewing(self.server_url):
+            stored = await self._logins.find(self.server_url, self._settings)
+            if stored is not None and stored.header != login.header and not _ends_soon(stored):
+                self._have(stored)
+            else:
+                await self._refresh(login)
 
     def _renewable(self, login: Login) -> bool:
         return bool(login.tokens.refresh_token) or self._settings.is_machine

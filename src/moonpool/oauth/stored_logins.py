@@ -11,19 +11,26 @@ otherwise a server whose first issuer refuses could name another, and so on.
 from __future__ import annotations
 
 import json
+from contextlib import asynccontextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import anyio
 import anyio.to_thread
 import msgspec
 
+from moonpool.core.errors import MoonpoolError
 from moonpool.oauth.addresses import canonical, same_issuer
 from moonpool.oauth.grants import TokenSet
 from moonpool.oauth.registration import ClientIdentity
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncGenerator
+
     from moonpool.configuration.oauth_settings import OAuthSettings
 
+RENEWED_WITHIN_S: Final = 60.0
+_PAUSE_S: Final = 0.1
 
 _LOGIN_PARTS: Final = 4
 _PIN_PARTS: Final = 3
@@ -36,6 +43,11 @@ class LoginStore(Protocol):
     def get(self, name: str, /) -> str | None: ...
     def put(self, name: str, text: str, /) -> None: ...
     def remove(self, name: str, /) -> bool: ...
+    def claim(self, name: str, for_s: float, /) -> bool:
+        """Whether nobody else has `name` now; we have it until `release`, or for so long."""
+        ...
+
+    def release(self, name: str, /) -> None: ...
 
 
 class MemoryLoginStore:
@@ -55,6 +67,12 @@ class MemoryLoginStore:
 
     def remove(self, name: str) -> bool:
         return self.texts.pop(name, None) is not None
+
+    def claim(self, _name: str, _for_s: float) -> bool:
+        return True
+
+    def release(self, _name: str) -> None:
+        """Nobody else had it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -94,6 +112,18 @@ class Logins:
 
     def __init__(self, shelf: LoginStore) -> None:
         self._shelf = shelf
+
+    @asynccontextmanager
+    async def renewing(self, server_url: str) -> AsyncGenerator[None]:
+        """In turn with other replicas: an issuer takes a refresh token that is used twice for a stolen one."""
+        name = canonical(server_url)
+        while not await anyio.to_thread.run_sync(self._shelf.claim, name, RENEWED_WITHIN_S):  # noqa: ASYNC110  another machine
+            await anyio.sleep(_PAUSE_S)
+        try:
+            yield
+        finally:
+            with anyio.CancelScope(shield=True), suppress(MoonpoolError):  # then it ends by itself
+                await anyio.to_thread.run_sync(self._shelf.release, name)
 
     async def find(self, server_url: str, settings: OAuthSettings) -> Login | None:
         """The login for this URL that fits the configured client and issuer."""

@@ -61,4 +61,5 @@ class CallerGrant:
     policy_digest: str = ""
     servers: Mapping[str, ServerTrust] = field(default_factory=dict[str, "ServerTrust"])
     approvals: ApprovalService | None = None  # approves plans; None: nobody can be asked
+    hides_host: bool = False  # SECURITY: its machine is another's, whose files and addresses no error names
     waiting: Callable[[str], Sequence[ApprovalRequest]] = lambda _: ()  # what an execution waits for, by its run id

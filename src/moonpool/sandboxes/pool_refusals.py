@@ -25,6 +25,7 @@ class BusyError(MoonpoolError):
 
     code = "busy"
     fault = Fault.HOST
+    _names_host = False
     retryable = True
 
     def __init__(self, why: str, *, setting: str, retry_after_s: float) -> None:
@@ -37,6 +38,7 @@ class PoolClosedError(MoonpoolError):
 
     code = "pool_closed"
     fault = Fault.HOST
+    _names_host = False
     retryable = True
 
     def __init__(self) -> None:

@@ -165,6 +165,32 @@ class SecretStore:
         return value
 
 
+class SealedTexts:
+    """The values of one kind of a store, by name."""
+
+    def __init__(self, store: SecretStore, kind: str) -> None:
+        self._store, self._kind = store, kind
+
+    def names(self) -> tuple[str, ...]:
+        return self._store.names(self._kind)
+
+    def get(self, name: str) -> str | None:
+        return self._store.get(self._kind, name)
+
+    def put(self, name: str, text: str) -> None:
+        self._store.put(self._kind, name, text)
+
+    def remove(self, name: str) -> bool:
+        return self._store.remove(self._kind, name)
+
+    def claim(self, _name: str, _for_s: float) -> bool:
+        """Processes on one folder do not wait for each other."""
+        return True
+
+    def release(self, _name: str) -> None:
+        """See `claim`."""
+
+
 class SealedValues:
     """Seals values of one kind that are stored elsewhere, with the key of a store. Blocking."""
 

@@ -220,6 +220,7 @@ class UpstreamThrottledError(UpstreamRateLimitedError):
 
     code = "upstream_throttled"
     fault = Fault.HOST
+    _names_host = False
     guest_problem = "is called as often as it may be; try again later"
 
 
@@ -260,4 +261,5 @@ class UpstreamClosedError(UpstreamError):
     code = "upstream_closed"
     guest_problem = "is being shut down"
     fault = Fault.HOST
+    _names_host = False
     call_error_type = CallErrorType.INTERNAL

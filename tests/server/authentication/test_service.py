@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from moonpool.bootstrap.database import open_service_data
-from moonpool.bootstrap.logins import open_logins
+from moonpool.bootstrap.stores import FileStores
 from moonpool.configuration.servers import parse_config, resolved_key
 from moonpool.features.keys.model import KeySpec
 from moonpool.oauth.challenge import bearer_challenge
 from moonpool.oauth.login_command import enter
+from moonpool.oauth.stored_logins import Logins
 from moonpool.store.paths import tenant_dir
 from oauth.issuing import Person, open_issuer
 from server.authentication.issuers import open_fake_issuer
@@ -173,7 +174,7 @@ async def test_a_login_of_ours_serves_only_clients_whose_user_agreed(
     async with open_issuer() as upstream:
         entry = {"url": upstream.url, "moonpool": {"allow": ["*"]}}
         (server,) = parse_config(json.dumps({"mcpServers": {"paths": entry}}).encode(), source="t", environ={}).servers
-        logins = open_logins(tenant_dir(tmp_path / "state", "acme"), os.environ)
+        logins = Logins(FileStores(tenant_dir(tmp_path / "state", "acme")).logins())
         await enter(server, logins, Person())
         async with open_service_of(issuer.url, tmp_path, entry=entry) as served:
             seen, user, token = dict[str, Any](), f"user:{issuer.url}#alice", ""

@@ -90,6 +90,9 @@ class PackageError(MoonpoolError):
         super().__init__(f"{message}; {remedy}" if remedy else message)
         self.for_guest = message
 
+    def _told_elsewhere(self) -> str:
+        return self.for_guest if self.fault is Fault.HOST else str(self)
+
 
 class PackagesOffError(PackageError):
     """Nobody allowed this session to install packages."""

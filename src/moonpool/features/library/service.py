@@ -53,7 +53,7 @@ class KeptFiles(Protocol):
 
 
 class LibraryStorage(Protocol):
-    """Keeps sources (`moonpool.features.library.table.LibraryStore`). Blocking; `stamp` only for some microseconds."""
+    """Keeps sources (`moonpool.features.library.table.LibraryStore`, or rows). Blocking, but for `has_moved`."""
 
     def load(self) -> KeptFiles: ...
     def find(self, kind: Kind, name: str, /) -> LibrarySource | None: ...
@@ -61,6 +61,7 @@ class LibraryStorage(Protocol):
     def remove(self, kind: Kind, name: str, /, *, records: LibraryObserver) -> LibrarySource | None: ...
     def settle(self, records: LibraryObserver, /) -> LibraryChange | None: ...
     def stamp(self) -> object: ...
+    async def has_moved(self, stamp: object, /) -> bool: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,9 +88,9 @@ class LibraryView:
         self._entries: dict[str, LibraryEntry | str] = {}  # digest of a source -> what was made of it
         self._reported: frozenset[str] = frozenset()
 
-    def has_moved(self) -> bool:
-        """Whether the store changed since `read`. Three `stat` calls."""
-        return self._storage.stamp() != self._stamp
+    async def has_moved(self) -> bool:
+        """Whether the store changed since `read`; asked before every execution."""
+        return await self._storage.has_moved(self._stamp)
 
     def forget(self) -> None:
         """What was read could not be shown: look again next time."""

@@ -14,6 +14,7 @@ import fcntl
 import json
 import os
 import uuid
+from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
@@ -34,7 +35,7 @@ from moonpool.features.library.transactions import ChangesInHand
 from moonpool.store.private_files import StoreFolderError, create_private_file, private_folder, read_own_file
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Mapping
     from pathlib import Path
 
     from moonpool.core.json import JsonValue
@@ -79,7 +80,7 @@ class _Nobody:
     def ended(self, change: LibraryChange, /, *, error_type: str = "", settled: bool = False) -> None: ...
 
 
-_NOBODY: Final = _Nobody()
+NOBODY: Final = _Nobody()
 
 
 class LibraryStore:
@@ -94,27 +95,7 @@ class LibraryStore:
 
     def load(self) -> LibraryFiles:
         """All that can be read; at most `ENTRIES_MAX` of each kind and `LIBRARY_BYTES_MAX` in all."""
-        sources: list[LibrarySource] = []
-        problems: list[LibraryProblem] = []
-        size = 0
-        for kind in KINDS:
-            names = self._names(kind)
-            for place, name in enumerate(names):
-                source = self._read(kind, name)
-                if isinstance(source, LibrarySource):
-                    reason = clash(kind, name, [one.name for one in sources if one.kind == kind])
-                    if place >= ENTRIES_MAX:
-                        reason = f"there are more than {ENTRIES_MAX}; remove some"
-                    elif size + source.size > LIBRARY_BYTES_MAX:
-                        reason = f"the library is larger than {LIBRARY_BYTES_MAX:,} bytes; remove something"
-                else:
-                    reason = source
-                if reason or isinstance(source, str):
-                    problems.append(LibraryProblem(kind=kind, name=name, text=reason))
-                    continue
-                size += source.size
-                sources.append(source)
-        return LibraryFiles(sources=tuple(sources), problems=tuple(problems))
+        return gathered({(kind, name): self._read(kind, name) for kind in KINDS for name in self._names(kind)})
 
     def find(self, kind: Kind, name: str) -> LibrarySource | None:
         """One entry, or None. Raises InputError for a name that cannot be one, and when it is there but damaged."""
@@ -127,7 +108,7 @@ class LibraryStore:
         return found
 
     def save(
-        self, source: LibrarySource, *, replace: bool = False, records: LibraryObserver = _NOBODY
+        self, source: LibrarySource, *, replace: bool = False, records: LibraryObserver = NOBODY
     ) -> LibrarySource | None:
         """Keep `source`, on record; return what it replaced.
 
@@ -136,28 +117,14 @@ class LibraryStore:
         """
         with self._locked():
             self._settle(records)
-            kept = self.load()
-            same_kind = [one for one in kept.sources if one.kind == source.kind]
             path = self._path(source.kind, source.name)
-            before = next((one for one in same_kind if one.name == source.name), None)
-            if not replace and os.path.lexists(path):
-                raise InputError(f"{source.kind} {source.name!r} exists already; --replace replaces it")
-            if reason := clash(source.kind, source.name, [one.name for one in same_kind]):
-                raise InputError(f"{source.kind} {source.name!r} cannot be kept: {reason}; choose another name")
-            if before is None and len(self._names(source.kind)) >= ENTRIES_MAX:
-                raise InputError(f"there are {ENTRIES_MAX} {ROOTS[source.kind]} already; remove one first")
-            size = sum(one.size for one in kept.sources if one is not before)
-            if size + source.size > LIBRARY_BYTES_MAX:
-                raise InputError(
-                    f"the library would be larger than {LIBRARY_BYTES_MAX:,} bytes; remove something first"
-                )
-            stored: dict[str, JsonValue] = {"format": FORMAT, **source.to_json()}
-            content = json.dumps(stored, separators=(",", ":")).encode()
-            change = _change(source.kind, source.name, before, source, records)
-            self._changes.carry_out(change, path, content, records)
+            names = self._names(source.kind)
+            before = replaced(source, self.load(), count=len(names), exists=os.path.lexists(path), replace=replace)
+            change = change_of(source.kind, source.name, before, source, records)
+            self._changes.carry_out(change, path, content_of(source), records)
         return before
 
-    def remove(self, kind: Kind, name: str, *, records: LibraryObserver = _NOBODY) -> LibrarySource | None:
+    def remove(self, kind: Kind, name: str, *, records: LibraryObserver = NOBODY) -> LibrarySource | None:
         """Forget an entry, on record; also a damaged one, of which nothing is returned.
 
         Raises InputError when there is none, StoreFolderError, and what `records` raises; nothing was changed then.
@@ -166,10 +133,10 @@ class LibraryStore:
         with self._locked():
             self._settle(records)
             if not os.path.lexists(path):
-                raise InputError(f"there is no {kind} {name!r}; `moonpool {ROOTS[kind]} list` shows all")
+                raise missing(kind, name)
             found = self._read(kind, name)
             before = found if isinstance(found, LibrarySource) else None
-            self._changes.carry_out(_change(kind, name, before, None, records), path, None, records)
+            self._changes.carry_out(change_of(kind, name, before, None, records), path, None, records)
         return before
 
     def settle(self, records: LibraryObserver) -> LibraryChange | None:
@@ -196,6 +163,10 @@ class LibraryStore:
         """Changes whenever the library does. Three `stat` calls: cheap enough to be asked before every execution."""
         return tuple(_state_of(path, member) for path, member in self._looked_at)
 
+    async def has_moved(self, stamp: object) -> bool:
+        """Whether it changed since."""
+        return self.stamp() != stamp
+
     def _names(self, kind: Kind) -> list[str]:
         try:
             found = [path.name for path in (self._folder / ROOTS[kind]).iterdir()]
@@ -206,21 +177,12 @@ class LibraryStore:
     def _read(self, kind: Kind, name: str) -> LibrarySource | str:
         """The entry, or why it cannot be used."""
         try:
-            stored: JsonValue = json.loads(self._content(kind, name))
-            if not isinstance(stored, dict) or stored.get("format") != FORMAT:
-                return f"its file is of another format; save it again (`moonpool {ROOTS[kind]}`)"
-            source = LibrarySource.from_json(stored)
+            content = read_own_file(self._folder / ROOTS[kind] / f"{name}{_ENDING}", bytes_max=FILE_BYTES_MAX)
         except OSError as error:
             return f"its file cannot be read ({error.strerror or error})"
-        except (InputError, ValueError, RecursionError) as error:
-            reason = "not JSON" if isinstance(error, json.JSONDecodeError | UnicodeDecodeError) else str(error)
-            return f"its file is damaged ({reason}); save it again or remove it"
-        if (source.kind, source.name) != (kind, name):
-            return "its file holds an entry of another name; save it again or remove it"
-        return source
-
-    def _content(self, kind: Kind, name: str) -> bytes:
-        return read_own_file(self._folder / ROOTS[kind] / f"{name}{_ENDING}", bytes_max=FILE_BYTES_MAX)
+        except ValueError as error:
+            return f"its file is damaged ({error}); save it again or remove it"
+        return source_of(kind, name, content)
 
     def _path(self, kind: Kind, name: str) -> Path:
         return self._folder / ROOTS[kind] / f"{check_name(kind, name)}{_ENDING}"
@@ -254,7 +216,74 @@ class LibraryStore:
             os.close(handle)
 
 
-def _change(
+def gathered(read: Mapping[tuple[Kind, str], LibrarySource | str]) -> LibraryFiles:
+    """What of this can stand together; a text says why an entry could not be read. In the order of kinds and names."""
+    sources: list[LibrarySource] = []
+    problems: list[LibraryProblem] = []
+    size = 0
+    counts: Counter[Kind] = Counter()
+    for (kind, name), source in read.items():
+        counts[kind] += 1
+        if isinstance(source, LibrarySource):
+            reason = clash(kind, name, [one.name for one in sources if one.kind == kind])
+            if counts[kind] > ENTRIES_MAX:
+                reason = f"there are more than {ENTRIES_MAX}; remove some"
+            elif size + source.size > LIBRARY_BYTES_MAX:
+                reason = f"the library is larger than {LIBRARY_BYTES_MAX:,} bytes; remove something"
+        else:
+            reason = source
+        if reason or isinstance(source, str):
+            problems.append(LibraryProblem(kind=kind, name=name, text=reason))
+            continue
+        size += source.size
+        sources.append(source)
+    return LibraryFiles(sources=tuple(sources), problems=tuple(problems))
+
+
+def replaced(
+    source: LibrarySource, kept: LibraryFiles, *, count: int, exists: bool, replace: bool
+) -> LibrarySource | None:
+    """What `source` takes the place of; `count` are there of its kind. Raises InputError when it cannot be kept."""
+    same_kind = [one for one in kept.sources if one.kind == source.kind]
+    before = next((one for one in same_kind if one.name == source.name), None)
+    if not replace and exists:
+        raise InputError(f"{source.kind} {source.name!r} exists already; --replace replaces it")
+    if reason := clash(source.kind, source.name, [one.name for one in same_kind]):
+        raise InputError(f"{source.kind} {source.name!r} cannot be kept: {reason}; choose another name")
+    if before is None and count >= ENTRIES_MAX:
+        raise InputError(f"there are {ENTRIES_MAX} {ROOTS[source.kind]} already; remove one first")
+    size = sum(one.size for one in kept.sources if one is not before)
+    if size + source.size > LIBRARY_BYTES_MAX:
+        raise InputError(f"the library would be larger than {LIBRARY_BYTES_MAX:,} bytes; remove something first")
+    return before
+
+
+def missing(kind: Kind, name: str) -> InputError:
+    return InputError(f"there is no {kind} {name!r}; `moonpool {ROOTS[kind]} list` shows all")
+
+
+def content_of(source: LibrarySource) -> bytes:
+    """As it is kept."""
+    stored: dict[str, JsonValue] = {"format": FORMAT, **source.to_json()}
+    return json.dumps(stored, separators=(",", ":")).encode()
+
+
+def source_of(kind: Kind, name: str, content: bytes) -> LibrarySource | str:
+    """The source in what `content_of` made, or why it cannot be used."""
+    try:
+        stored: JsonValue = json.loads(content)
+        if not isinstance(stored, dict) or stored.get("format") != FORMAT:
+            return f"its file is of another format; save it again (`moonpool {ROOTS[kind]}`)"
+        source = LibrarySource.from_json(stored)
+    except (InputError, ValueError, RecursionError) as error:
+        reason = "not JSON" if isinstance(error, json.JSONDecodeError | UnicodeDecodeError) else str(error)
+        return f"its file is damaged ({reason}); save it again or remove it"
+    if (source.kind, source.name) != (kind, name):
+        return "its file holds an entry of another name; save it again or remove it"
+    return source
+
+
+def change_of(
     kind: Kind, name: str, before: LibrarySource | None, after: LibrarySource | None, records: LibraryObserver
 ) -> LibraryChange:
     action: ChangeAction = "removed" if after is None else "replaced" if before is not None else "saved"

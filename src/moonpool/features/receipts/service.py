@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from moonpool.core.audit import AuditRow, JournalReader
-    from moonpool.features.receipts.signing_keys import PublicKey, SigningKeys
+    from moonpool.features.receipts.signing_keys import InstallationKeys, PublicKey
 
 RECEIPT_BYTES_MAX: Final = 64 * 1024**2
 _EXTRAS: Final = ("stdout", "stderr", "exit_code", "signal", "plan")
@@ -60,7 +60,7 @@ class Verdict:
         }
 
 
-def make_receipt(journal: JournalReader, keys: SigningKeys, run_id: str) -> JsonObject:
+def make_receipt(journal: JournalReader, keys: InstallationKeys, run_id: str) -> JsonObject:
     """The signed receipt of an execution. Raises ReceiptError, JournalError, SigningKeyError."""
     rows = journal.run(run_id)
     if not any(row.kind == "execution_start" for _, row in rows):

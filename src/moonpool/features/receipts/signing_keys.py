@@ -15,6 +15,7 @@ import hashlib
 import os
 import stat
 import tempfile
+from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -68,24 +69,39 @@ class PublicKey:
         return True
 
 
-class SigningKeys:
-    """The keys in one folder."""
+class InstallationKeys(ABC):
+    """The keys of one installation."""
+
+    def sign(self, content: bytes) -> tuple[str, bytes]:
+        """The id of the current key and its signature; the key is made when there is none. Raises SigningKeyError."""
+        key = self.load_or_make()
+        return PublicKey(key.public_key()).key_id, key.sign(content)
+
+    def current(self) -> PublicKey:
+        """The public half of the key in force; made when there is none. Raises SigningKeyError."""
+        return PublicKey(self.load_or_make().public_key())
+
+    @abstractmethod
+    def load_or_make(self) -> Ed25519PrivateKey:
+        """The key in force. Raises SigningKeyError."""
+
+    @abstractmethod
+    def known(self) -> Mapping[str, PublicKey]:
+        """Every public key that this installation has or had, by id. Makes none. Raises SigningKeyError."""
+
+    @abstractmethod
+    def rotate(self) -> PublicKey:
+        """Put a new key in the place of the current one, which is forgotten; its public half stays."""
+
+
+class SigningKeys(InstallationKeys):
+    """In one folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._private, self._public = folder / "receipts.pem", folder / "public"
 
-    def sign(self, content: bytes) -> tuple[str, bytes]:
-        """The id of the current key and its signature; the key is made when there is none. Raises SigningKeyError."""
-        key = self._load_or_make()
-        return PublicKey(key.public_key()).key_id, key.sign(content)
-
-    def current(self) -> PublicKey:
-        """The public half of the key in force; made when there is none. Raises SigningKeyError."""
-        return PublicKey(self._load_or_make().public_key())
-
     def known(self) -> Mapping[str, PublicKey]:
-        """Every public key that this installation has or had, by id. Makes none. Raises SigningKeyError."""
         found: dict[str, PublicKey] = {}
         try:
             for path in sorted(self._public.glob("*.pub")):
@@ -96,17 +112,16 @@ class SigningKeys:
         return found
 
     def rotate(self) -> PublicKey:
-        """Put a new key in the place of the current one, which is forgotten; its public half stays."""
         self._folders()
         key = Ed25519PrivateKey.generate()
         public = self._publish(key)
         try:
-            replace_private_file(self._private, _pem(key), durable=True)
+            replace_private_file(self._private, pem_of(key), durable=True)
         except OSError as error:
             raise self._unwritable(error) from None
         return public
 
-    def _load_or_make(self) -> Ed25519PrivateKey:
+    def load_or_make(self) -> Ed25519PrivateKey:
         self._folders()
         try:
             if not self._private.exists():
@@ -121,7 +136,7 @@ class SigningKeys:
         handle, name = tempfile.mkstemp(dir=self._folder, prefix=".receipts.")  # mkstemp makes it 0600
         try:
             with os.fdopen(handle, "wb") as file:
-                file.write(_pem(key))
+                file.write(pem_of(key))
                 sync_file(file)
             self._private.hardlink_to(name)
             sync_folder(self._folder)
@@ -135,13 +150,7 @@ class SigningKeys:
         if not stat.S_ISREG(state.st_mode) or state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & 0o077:
             problem = "is not a file that only its owner, which runs this, may read; another account may know the key"
             raise SigningKeyError(f"{self._private} {problem}. Make a new one: `moonpool receipt key --rotate`")
-        try:
-            key = serialization.load_pem_private_key(self._private.read_bytes()[:_FILE_BYTES_MAX], password=None)
-        except (ValueError, TypeError):
-            key = None
-        if not isinstance(key, Ed25519PrivateKey):
-            raise SigningKeyError(f"{self._private} holds no key. Make a new one: `moonpool receipt key --rotate`")
-        return key
+        return key_in(self._private.read_bytes()[:_FILE_BYTES_MAX], where=str(self._private))
 
     def _publish(self, key: Ed25519PrivateKey) -> PublicKey:
         public = PublicKey(key.public_key())
@@ -163,7 +172,18 @@ class SigningKeys:
         return SigningKeyError(f"the key for receipts in {self._folder} cannot be used: {error.strerror or error}")
 
 
-def _pem(key: Ed25519PrivateKey) -> bytes:
+def key_in(pem: bytes, *, where: str) -> Ed25519PrivateKey:
+    """Raises SigningKeyError."""
+    try:
+        key = serialization.load_pem_private_key(pem, password=None)
+    except (ValueError, TypeError):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise SigningKeyError(f"{where} holds no key. Make a new one: `moonpool receipt key --rotate`")
+    return key
+
+
+def pem_of(key: Ed25519PrivateKey) -> bytes:
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

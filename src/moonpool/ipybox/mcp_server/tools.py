@@ -125,7 +125,7 @@ class IpyboxTools:
         except PackageError as error:  # a model is not told how to change a rule
             return Answer(text=f"{error.for_guest} [{error.code}]", is_error=True)
         except MoonpoolError as error:
-            return problem_answer(error)
+            return problem_answer(error, hides_host=self._grant.hides_host)
 
     def leave(self) -> int:
         """The client has disconnected; returns how many executions continue because they wait in the queue."""

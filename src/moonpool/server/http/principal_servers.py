@@ -23,7 +23,7 @@ from moonpool.server.http.mcp_session import McpSession
 from moonpool.server.mcp.server import OwnServer
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Awaitable, Generator
 
     from mcp.server import Server
 
@@ -47,6 +47,7 @@ class ServiceBusyError(MoonpoolError):
 
     code = "service_busy"
     fault = Fault.HOST
+    _names_host = False
     retryable = True
 
 
@@ -233,6 +234,20 @@ class PrincipalServers:
     def owners(self) -> set[tuple[str, str]]:
         """Organisation and principal of those that have a server."""
         return {(key.organisation, key.principal) for key in self._servers}
+
+    def uses(self, organisation: str) -> bool:
+        """Whether a caller of it has a session or a stream, or something runs, or it is being opened."""
+        opening = any(key.organisation == organisation for key in self._opening)
+        return opening or any(
+            not server.is_idle for key, server in self._servers.items() if key.organisation == organisation
+        )
+
+    def end_organisation(self, organisation: str) -> Awaitable[object]:
+        """End everything of its callers, who are unknown from now on."""
+        for key in tuple(self._servers):
+            if key.organisation == organisation:
+                self._close_soon(key)
+        return asyncio.gather(*self._closing, return_exceptions=True)
 
     def end_caller(self, organisation: str, principal: str) -> None:
         """End everything of this caller, in the background; it is unknown from now on."""

@@ -13,10 +13,12 @@ text: base64 of a picture is removed from all text (`_without_base64`).
 from __future__ import annotations
 
 import json
+import logging
 import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from moonpool.core.errors import told
 from moonpool.core.phrases import clip
 from moonpool.server.mcp.resources import uri_of
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.server.mcp.connection_calls import Running
 
+_log = logging.getLogger(__name__)
 ENVELOPE_KEY: Final = "moonpool/envelope"
 STDOUT_CHARS_MAX: Final = 20_000
 STDERR_CHARS_MAX: Final = 4_000
@@ -68,34 +71,60 @@ def text_answer(text: str) -> Answer:
     return Answer(text=text)
 
 
-def problem_answer(error: MoonpoolError, *, structured: bool = False) -> Answer:
+def words(error: MoonpoolError, *, hides_host: bool) -> str:
+    """What a client is told of an error. The log has what is hidden from it."""
+    shown = told(error, hides_host=hides_host)
+    if shown != str(error):
+        _log.warning("a request failed: %s", error)
+    return shown
+
+
+def problem_answer(error: MoonpoolError, *, structured: bool = False, hides_host: bool = False) -> Answer:
     """A refused request as a tool error with its code; `structured` if the tool has an output schema."""
+    told = words(error, hides_host=hides_host)
     if not structured:
-        return Answer(text=f"{error} [{error.code}]", is_error=True)
-    return structured_answer(_refusal(error))
+        return Answer(text=f"{told} [{error.code}]", is_error=True)
+    return structured_answer(_refusal(error, told))
 
 
 def lost_answer(execution_id: str, error: MoonpoolError) -> Answer:
     """An execution of a process that has ended."""
-    return structured_answer({**_refusal(error), "state": "lost", "execution": execution_id})
+    return structured_answer({**_refusal(error, str(error)), "state": "lost", "execution": execution_id})
 
 
-def _refusal(error: MoonpoolError) -> JsonObject:
-    failure: JsonObject = {"type": error.code, "message": str(error), "retryable": error.retryable}
+def _refusal(error: MoonpoolError, told: str) -> JsonObject:
+    failure: JsonObject = {"type": error.code, "message": told, "retryable": error.retryable}
     return {"ok": False, "error": failure}
 
 
-def execution_answer(envelope: Envelope, session: str | None = None) -> Answer:
+def execution_answer(envelope: Envelope, session: str | None = None, *, hides_host: bool = False) -> Answer:
     """The outcome of an execution; `session` is the name of its session, if any."""
-    answer = _ended_answer(envelope.to_json(), _files(envelope.made, session))
+    answer = _ended_answer(
+        envelope.to_json(), _files(envelope.made, session or (envelope.run_id if hides_host else None))
+    )
     return replace(answer, pictures=envelope.pictures)
 
 
-def kept_answer(envelope: JsonObject) -> Answer:
+def kept_answer(envelope: JsonObject, *, hides_host: bool = False) -> Answer:
     """The outcome of an execution as it was kept on disk, without its pictures."""
     result = envelope.get("result")
     assert isinstance(result, dict)
-    return _ended_answer(envelope, {name: result[name] for name in _OF_FILES if name in result})
+    told = {name: result[name] for name in _OF_FILES if name in result}
+    if hides_host and "files" in told:
+        told["files"] = [_without_host(str(envelope["run_id"]), file) for file in _list(told["files"])]
+    return _ended_answer(envelope, told)
+
+
+def _without_host(run_id: str, file: JsonValue) -> JsonValue:
+    """SECURITY: without its path, if that is of this machine and not of a session's sandbox."""
+    assert isinstance(file, dict)
+    return file if file.get("path") == f"/workspace/{file['name']}" else _with_uri(run_id, file)
+
+
+def _with_uri(owner: str, file: JsonValue) -> JsonValue:
+    assert isinstance(file, dict)
+    shown = {name: value for name, value in file.items() if name != "path"}
+    return {**shown, "uri": uri_of(owner, str(file["name"]))} if file.get("path") else {**shown, "path": None}
 
 
 def _ended_answer(envelope: JsonObject, files: JsonObject) -> Answer:
@@ -110,7 +139,7 @@ def running_answer(running: Running, waits: str) -> Answer:
     """An execution that goes on; `waits` is the tool that waits for it. Or one that was cancelled."""
     value: JsonObject = {"state": "running", "execution": running.execution_id}
     if cancelled := running.cancelled:
-        value = {**_refusal(cancelled), "state": "cancelled", "execution": running.execution_id}
+        value = {**_refusal(cancelled, str(cancelled)), "state": "cancelled", "execution": running.execution_id}
     if running.missing:
         value["missing_bytes"] = running.missing
     value |= {"output": running.output, "next_offset": running.next_offset}
@@ -187,14 +216,11 @@ def _says(stdout: str, data: JsonValue) -> bool:
         return False
 
 
-def _files(made: MadeFiles, session: str | None) -> JsonObject:
-    """Each file with its one location: `path` on this machine, or `uri` in the session."""
+def _files(made: MadeFiles, owner: str | None) -> JsonObject:
+    """Each file with its one location: `uri` at this session or run, or `path` on this machine."""
     told = made.to_json()
-    if made.files and session is not None:
-        told["files"] = [
-            {"name": file.name, "mime": file.mime, "bytes": file.size, "uri": uri_of(session, file.name)}
-            for file in made.files
-        ]
+    if owner is not None and "files" in told:
+        told["files"] = [_with_uri(owner, file) for file in _list(told["files"])]
     return told
 
 

@@ -77,6 +77,7 @@ class CodeTools:
     def __init__(self, app: ServedApp, bindings: Bindings) -> None:
         self._bindings = bindings
         self._caller_grant = bindings.caller_grant(app.caller_grant)
+        self._hides_host = app.caller_grant.hides_host
         settings = app.settings
         self.offer = offer_of(settings.catalog, settings.environment)
         self._calls = ConnectionCalls(app, bindings, self._caller_grant.waiting)
@@ -133,7 +134,8 @@ class CodeTools:
         except RequestStateError:
             raise
         except MoonpoolError as error:
-            return problem_answer(error, structured=name in {EXECUTE, WAIT})
+            structured = name in {EXECUTE, WAIT}
+            return problem_answer(error, structured=structured, hides_host=self._hides_host)
 
     async def instructions(self) -> str:
         """The handshake's text; lists all servers' tools first, so it may take as long as the slowest server."""
@@ -207,7 +209,7 @@ class CodeTools:
         reached = await self._calls.begun(
             EXECUTE, key, lambda call: self._work(request, call, caller), caller, request.patience_s
         )
-        return _answer(reached, request.session)
+        return self._answer(reached, request.session)
 
     async def _wait(self, request: WaitRequest, caller: Caller) -> Answer | InputNeeded:
         try:
@@ -215,8 +217,8 @@ class CodeTools:
         except ExecutionLostError as lost:
             return lost_answer(request.execution_id, lost)
         if isinstance(reached, dict):
-            return kept_answer(reached)
-        return _answer(reached, self._calls.session_of(request.execution_id))
+            return kept_answer(reached, hides_host=self._hides_host)
+        return self._answer(reached, self._calls.session_of(request.execution_id))
 
     async def _work(self, request: ExecuteRequest, call: ParkedCall, caller: Caller) -> Envelope:
         call.session = request.session
@@ -260,8 +262,9 @@ class CodeTools:
         self._definitions_shown = True
         return await asyncio.to_thread(definitions_if_few, catalog, lambda tool: catalog.definition(*tool.key))
 
-
-def _answer(reached: Envelope | InputNeeded | Running, session: str | None) -> Answer | InputNeeded:
-    if isinstance(reached, InputNeeded):
-        return reached
-    return running_answer(reached, WAIT) if isinstance(reached, Running) else execution_answer(reached, session)
+    def _answer(self, reached: Envelope | InputNeeded | Running, session: str | None) -> Answer | InputNeeded:
+        if isinstance(reached, InputNeeded):
+            return reached
+        if isinstance(reached, Running):
+            return running_answer(reached, WAIT)
+        return execution_answer(reached, session, hides_host=self._hides_host)

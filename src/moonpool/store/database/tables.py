@@ -199,3 +199,15 @@ BUDGET_COUNT: Final = Table(
     Column("name", String(64), primary_key=True),
     Column("calls", BigInteger, nullable=False),
 )
+
+KEPT: Final = Table(
+    "kept",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("kind", String(20), primary_key=True),
+    Column("place", String(64), primary_key=True),  # SHA-256 of the name, which may be too long for an index
+    Column("name", String(8000), nullable=False),
+    Column("body", LargeBinary, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("put_at", Double, nullable=False),  # on the server's clock
+)

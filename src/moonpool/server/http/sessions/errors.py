@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 from typing import Final
 
-from moonpool.core.errors import Fault, MoonpoolError
-from moonpool.engine.packages.model import PackageError
+from moonpool.core.errors import Fault, MoonpoolError, told
 from moonpool.features.approvals.model import ApprovalAnswerError
 from moonpool.features.caller_limits.model import LimitExceededError
 from moonpool.server.http.sessions.messages import ErrorBody
@@ -71,6 +70,7 @@ class ServiceClosingError(MoonpoolError):
 
     code = "service_closing"
     fault = Fault.HOST
+    _names_host = False
     retryable = True
 
     def __init__(self) -> None:
@@ -112,6 +112,7 @@ class ServiceFailedError(MoonpoolError):
 
     code = "service_failed"
     fault = Fault.HOST
+    _names_host = False
 
     def __init__(self) -> None:
         super().__init__("the service failed at this; its log says why")
@@ -137,8 +138,6 @@ _STATUS: Final[dict[str, int]] = {
     "too_many_sessions": 429,
 }
 _BY_FAULT: Final = {Fault.CALLER: 400, Fault.GUEST: 409, Fault.UPSTREAM: 502, Fault.HOST: 500}
-_TOLD: Final = frozenset({"busy", "pool_closed", "service_busy", "service_closing", "service_failed"})
-"""Errors of the host whose words are for callers."""
 RETRY_AFTER_S: Final = 1
 
 
@@ -147,12 +146,9 @@ def error_body(error: Exception, *, whole: bool = False) -> ErrorBody:
     if not isinstance(error, MoonpoolError):
         _log.error("a bug of Moonpool in a request about a session", exc_info=error)
         error = ServiceFailedError()
-    message = str(error)
-    if isinstance(error, PackageError):
-        message = error.for_guest if error.fault is Fault.HOST and not whole else message
-    elif error.fault is Fault.HOST and error.code not in _TOLD and not whole:
+    message = told(error, hides_host=not whole)
+    if message != str(error):
         _log.warning("a request about a session failed: %s", error)
-        message = "the service cannot do this now; its log says why"
     data = error.data if isinstance(error, LimitExceededError) else None
     return ErrorBody(code=error.code, message=message, fault=error.fault.value, retryable=error.retryable, data=data)
 

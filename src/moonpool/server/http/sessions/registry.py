@@ -118,6 +118,10 @@ class SessionRegistry:
         """The session of this caller that has this name."""
         return next((one for one in self.all_of(caller) if one.origin.wanted.name == name and not one.is_closed), None)
 
+    def uses(self, organisation: str) -> bool:
+        """Whether it has a session, or one is being opened."""
+        return any(owner[0] == organisation for owner in (*self._sessions, *self._opening))
+
     @property
     def is_empty(self) -> bool:
         """Whether no session is open or being opened."""

@@ -15,7 +15,6 @@ import mcp_types as types
 from mcp.shared.exceptions import MCPError
 
 from moonpool.core.calls import CallErrorType
-from moonpool.core.errors import MoonpoolError
 from moonpool.core.json import digest_json
 from moonpool.core.manifest import RESERVED_PREFIX
 from moonpool.engine.direct_calls import ClientCall, call_directly
@@ -80,6 +79,7 @@ class DirectCalls:
         self._runtime, self._bindings, self._grant = runtime, bindings, grant
         self._waiting = WaitingCalls(app.settings, grant.principal, bindings, grant.waiting)
         self.session_id = f"direct_{token_hex(8)}"
+        self.hides_host = grant.hides_host
 
     async def outcome(
         self, ctx: Context, call: DirectCall, *, report: Report | None, level: str, turn: asyncio.Lock
@@ -143,10 +143,8 @@ class DirectCalls:
         await self._waiting.close()
 
 
-def refused(error: CallError | MoonpoolError) -> JsonObject:
+def refused(kind: str, message: str) -> JsonObject:
     """The members of a tool result that says what Moonpool refused, or what failed on the way."""
-    kind = error.code if isinstance(error, MoonpoolError) else str(error.type)
-    message = str(error) if isinstance(error, MoonpoolError) else error.message
     return {"content": [{"type": "text", "text": f"{kind}: {message}"}], "isError": True}
 
 

@@ -19,6 +19,7 @@ from moonpool.core.errors import MoonpoolError
 from moonpool.core.phrases import near_names
 from moonpool.core.version import VERSION
 from moonpool.pipeline.normalisation import result_data
+from moonpool.server.mcp.answers import words
 from moonpool.server.mcp.connection_calls import InputNeeded
 from moonpool.server.mcp.direct.calls import DirectCall, protocol_error, refused
 from moonpool.server.mcp.direct.content import linked, messages, resource_contents, tool_result
@@ -124,7 +125,7 @@ class _Handlers:
         try:
             outcome = await self._outcome(ctx, call)
         except MoonpoolError as error:
-            send_verbatim(refused(error))
+            send_verbatim(refused(error.code, self._words(error)))
             return types.CallToolResult(content=[])
         if seen is None:  # SECURITY: policy denied it, which is on record; to the client it does not exist
             raise _unknown("tool", params.name, list(offered.tools))
@@ -136,7 +137,7 @@ class _Handlers:
         elif outcome.error is not None:
             if outcome.error.rpc is not None:
                 raise protocol_error(outcome.error, ctx.protocol_version)
-            send_verbatim(refused(outcome.error))
+            send_verbatim(refused(str(outcome.error.type), outcome.error.message))
         return types.CallToolResult(content=[])
 
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
@@ -266,12 +267,15 @@ class _Handlers:
         report = progress_report(ctx) if wants_progress(ctx.params) else None
         return await self._tools.calls.outcome(ctx, call, report=report, level=level, turn=self._turn)
 
+    def _words(self, error: MoonpoolError) -> str:
+        return words(error, hides_host=self._tools.calls.hides_host)
+
     async def _data(self, ctx: Context, call: DirectCall, *, uri: str = "") -> JsonObject | InputNeeded:
         """What one of the protocol's methods gave. Raises MCPError."""
         try:
             outcome = await self._outcome(ctx, call)
         except MoonpoolError as error:
-            raise MCPError(types.INTERNAL_ERROR, str(error), {"reason": error.code}) from None
+            raise MCPError(types.INTERNAL_ERROR, self._words(error), {"reason": error.code}) from None
         if isinstance(outcome, InputNeeded):
             return outcome
         if outcome.error is not None:
