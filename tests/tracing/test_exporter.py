@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -131,19 +129,3 @@ async def test_an_applications_current_span_is_the_parent(
     assert ran.data["traceparent"] == f"00-{own.trace_id:032x}-{call.context.span_id:016x}-01"
     assert "baggage" not in ran.data
     assert "canary" not in "".join(one.to_json() for one in ended)
-
-
-def test_a_process_that_makes_no_spans_imports_nothing_for_them(tmp_path: Path) -> None:
-    code = """
-import sys, moonpool.cli.main
-sys.argv = ["moonpool", "run", "-c", "result = 1"]
-try:
-    moonpool.cli.main.main()
-finally:
-    print([one for one in sys.modules if "opentelemetry" in one or one.startswith("moonpool.tracing.")], file=sys.stderr)
-"""
-    environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "MOONPOOL_DATA_DIR": str(DATA)}
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", env=environ, check=True)
-    assert sorted(eval(done.stderr.splitlines()[-1])) == [  # noqa: S307
-        "moonpool.tracing.application", "moonpool.tracing.calls", "moonpool.tracing.spans",
-    ]  # fmt: skip

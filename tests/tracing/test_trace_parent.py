@@ -25,8 +25,10 @@ def test_a_later_version_may_say_more() -> None:
     "value",
     [
         None, 7, "", "00", ["00"], {}, f"00-{TRACE}-{SPAN}", f"00-{TRACE}-{SPAN}-01-more", f"00-{TRACE}-{SPAN}-01\n",
-        f"ff-{TRACE}-{SPAN}-01", f"00-{'0' * 32}-{SPAN}-01", f"00-{TRACE}-{'0' * 16}-01", f"00-{TRACE.upper()}-{SPAN}-01",
-        f"00-{TRACE}-{SPAN}-0g", f" 00-{TRACE}-{SPAN}-01", f"cc-{TRACE}-{SPAN}-01{'-x' * 300}", f"00-{TRACE}-{SPAN}-٠١",
+        f"ff-{TRACE}-{SPAN}-01", f"00-{'0' * 32}-{SPAN}-01", f"00-{TRACE}-{'0' * 16}-01",
+        f"00-{TRACE.upper()}-{SPAN}-01",
+        f"00-{TRACE}-{SPAN}-0g", f" 00-{TRACE}-{SPAN}-01", f"cc-{TRACE}-{SPAN}-01{'-x' * 300}",
+        f"00-{TRACE}-{SPAN}-٠١",
     ],
     ids=repr,
 )  # fmt: skip

@@ -7,7 +7,9 @@ own spans, which quote servers' errors, would go wherever the process's provider
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from typing import TYPE_CHECKING, Final
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -23,6 +25,23 @@ if TYPE_CHECKING:
 
 LAST_S: Final = 3.0
 """How long the end of the process waits for the last spans to be taken."""
+_SAID_S: Final = 60.0
+_SAYING: Final = ("opentelemetry.exporter.otlp.proto.http.trace_exporter", "opentelemetry.sdk._shared_internal")
+
+
+class _Seldom(logging.Filter):
+    """Lets one record a minute through: a collector that is down for a day must not fill a log."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._due = 0.0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        del record
+        now = time.monotonic()
+        is_due = now >= self._due
+        self._due = now + _SAID_S if is_due else self._due
+        return is_due
 
 
 class ExporterTracing:
@@ -34,6 +53,9 @@ class ExporterTracing:
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("moonpool", VERSION)
+        self._seldom = _Seldom()
+        for name in _SAYING:
+            logging.getLogger(name).addFilter(self._seldom)
 
     def begin(self, name: str, kind: Kind = "internal", parent: TraceParent | None = None) -> Span | None:
         return begun(self._tracer, name, kind, parent)
@@ -43,3 +65,5 @@ class ExporterTracing:
         closing = threading.Thread(target=self._provider.shutdown, name="moonpool-tracing", daemon=True)
         closing.start()
         closing.join(LAST_S)
+        for name in _SAYING:
+            logging.getLogger(name).removeFilter(self._seldom)
