@@ -18,6 +18,7 @@ from cli.console import moonpool
 from moonpool.bootstrap.tracing import open_tracing
 from moonpool.core.errors import ConfigError
 from moonpool.settings import Settings
+from server.services import serving
 from tracing.peers import collecting
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ async def test_where_nobody_wants_spans_there_are_none(setting: Any, variables: 
         assert tracing is None or tracing.begin("x") is None
 
 
+@pytest.mark.slow
 def test_commands_send_theirs_before_they_end(tmp_path: Path) -> None:
     with collecting() as collector:
         more = {"MOONPOOL_TRACING": "otlp", "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url}
@@ -129,3 +131,13 @@ async def test_an_applications_current_span_is_the_parent(
     assert ran.data["traceparent"] == f"00-{own.trace_id:032x}-{call.context.span_id:016x}-01"
     assert "baggage" not in ran.data
     assert "canary" not in "".join(one.to_json() for one in ended)
+
+
+async def test_a_service_goes_on_with_the_applications_trace(provider: InMemorySpanExporter) -> None:
+    async with serving() as service, moonpool_sdk.connect(service.base, "any-key-will-do") as connected:
+        with api.get_tracer("application").start_as_current_span("of the application") as span:
+            assert (await connected.run("1 + 1")).data == 2
+    own = span.get_span_context()
+    ran = next(one for one in provider.get_finished_spans() if one.name == "execution python")
+    asked = next(one for one in provider.get_finished_spans() if one.name.endswith("/executions"))
+    assert (ran.context.trace_id, asked.parent and asked.parent.span_id) == (own.trace_id, own.span_id)

@@ -134,6 +134,9 @@ async def test_servers_over_http_get_a_header_too(
     collector: Collector, service: OpenService, upstream: tuple[str, list[dict[str, str]]]
 ) -> None:
     trace, _, given = parent()
+    unsampled = f"{given[:-2]}00"
+    answer = await service.post(execute(CALL.format("there", "x")), authorization="Bearer a", traceparent=unsampled)
+    assert told(answer.json())["traceparent"].endswith("-00")  # the caller wants no spans, and its servers are told
     answer = await service.post(execute(CALL.format("there", "x")), authorization="Bearer a", traceparent=given)
     await until(lambda: "tools/call context" in collector.of(trace))
     wire = f"00-{trace}-{collector.of(trace)['tools/call context'].id}-01"

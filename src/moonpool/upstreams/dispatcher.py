@@ -76,7 +76,7 @@ class AskingDispatcher(JSONRPCDispatcher):
         _related_request_id: RequestId | None = None,
     ) -> dict[str, Any]:
         # An application's provider drops the SDK's span as one of a trace that is not sampled.
-        token = attach(_NOTHING if isinstance(get_tracer_provider(), ProxyTracerProvider) else _NOT_SAMPLED)
+        token = attach(_NOTHING if type(get_tracer_provider()) is ProxyTracerProvider else _NOT_SAMPLED)
         try:
             return await super().send_raw_request(method, params, opts, _related_request_id=_related_request_id)
         finally:
