@@ -72,7 +72,7 @@ def test_commands_send_theirs_before_they_end(tmp_path: Path) -> None:
         assert [one.name for one in collector.spans] == ["execution python"]
 
 
-@pytest.mark.parametrize("is_there", [False, True], ids=["down", "slow"])
+@pytest.mark.parametrize("is_there", [pytest.param(False, id="down", marks=pytest.mark.slow), True])
 async def test_a_collector_holds_nothing_up(is_there: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """INVARIANT: executions do not wait for it, what waits has a limit, and the end waits for a bounded time."""
     monkeypatch.setattr("moonpool.tracing.exporter.LAST_S", 0.05)
