@@ -25,6 +25,8 @@ UNLISTED: Final[dict[str, int]] = LISTED["unlisted"]
 GROUPS: Final = {"A": 92, "B": 87, "C": 75, "D": 63, "E": 56, "F": 24, "G": 54, "H": 96, "I": 105, "L": 39, "P": 37}
 PART: Final = [f"K-{number:03}" for number in (1, 2, 3, 4, 5, 16)]
 SETTLED: Final = [f"X-{number:02}" for number in range(1, 30)]
+DONE: Final = 16
+"""The last issue that is done."""
 _FOREIGN: Final = {"goldens", "samples", "data"}
 
 
@@ -71,6 +73,13 @@ def test_a_row_says_what_it_is_and_where_it_stands(row: str) -> None:
     assert re.fullmatch(r"covered|pending: [1-9]\d*|decided: .{10,}", told["status"])
     assert told["text"]
     assert set(told) <= {"status", "text", "note"}
+
+
+def test_nothing_is_left_to_an_issue_that_is_done() -> None:
+    left = {
+        row: told["status"].partition(": ")[2] for row, told in ROWS.items() if told["status"].startswith("pending")
+    }
+    assert {row: issue for row, issue in left.items() if int(issue) <= DONE} == {}
 
 
 @every_row("row", [row for row, told in ROWS.items() if not told["status"].startswith("pending")])

@@ -248,6 +248,7 @@ def test_a_folder_is_named_relative_to_the_current_one_and_a_session_keeps_it(tm
 
 
 @pytest.mark.claim("C-SOCK-1")
+@pytest.mark.req("E-004")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root has another uid to be")
 def test_another_user_gets_no_word_through_the_socket() -> None:
     code = """

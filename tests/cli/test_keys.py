@@ -173,7 +173,7 @@ def test_limits_are_made_with_a_key_and_an_organisation_and_changed(tmp_path: Pa
     assert (wrong.exit_code, "the quota must be none, or a number" in wrong.stderr) == (2, True)
 
 
-@pytest.mark.req("H-058", "F-011")
+@pytest.mark.req("H-058")
 def test_changes_of_keys_and_organisations_are_on_their_organisations_record(tmp_path: Path) -> None:
     data = tmp_path / "data"
     made = created(tmp_path, data, "--scope", "approve", "--quota", "5/day")

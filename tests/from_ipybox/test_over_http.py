@@ -90,6 +90,20 @@ async def test_each_session_has_its_own_kernel_which_ends_with_it(service: OpenS
         assert [await ended(service, session) for session in (one, other)] == [204, 204]
 
 
+@pytest.mark.req("X-10")
+async def test_no_variables_of_the_service_are_the_kernels(
+    service: OpenService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERNEL_ENV_API_KEY", "canary-4711")  # which over stdio names a variable of the kernel
+    with anyio.fail_after(60):
+        session = await opened(service, ALICE)
+        seen = await cell(
+            service, "import os\nprint([n for n in os.environ if 'API' in n or 'MOONPOOL' in n])", **session
+        )
+        assert seen == "[]"
+        assert await ended(service, session) == 204
+
+
 async def test_requests_without_a_session_share_the_kernel_of_their_caller(service: OpenService) -> None:
     modern = call("execute_ipython_cell", code="print(y)")
     modern["params"]["_meta"] = MODERN_META

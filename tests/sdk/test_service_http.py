@@ -141,6 +141,7 @@ HOSTILE: dict[str, tuple[bytes, dict[str, str], int]] = {
 
 
 @pytest.mark.claim("C-WEB-3")
+@pytest.mark.req("X-10")
 async def test_hostile_bodies_are_one_clear_error_each(served: ServiceThread) -> None:
     async with served.organisation() as ours, client(served, ours.key) as http:
         session = await opened(http)

@@ -29,6 +29,7 @@ from moonpool.server.http.request_limits import Names, RequestError
 from moonpool.store.database.addresses import SqliteAddress
 from moonpool.store.database.base import DatabaseError
 from moonpool.store.database.opening import open_database
+from server.services import serving
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -80,7 +81,7 @@ async def door(tmp_path: Path) -> AsyncGenerator[Door]:
 
 
 @pytest.mark.claim("C-KEY-3")
-@pytest.mark.req("J-039")
+@pytest.mark.req("F-024", "J-039")
 async def test_the_fourth_attempt_is_refused_whatever_it_has_and_other_addresses_are_not(door: Door) -> None:
     for _ in range(FAILURES_MAX):
         assert await door.answer("sk-local-guess") == "401"
@@ -117,6 +118,20 @@ async def test_a_header_changes_the_address_behind_our_proxy_only(door: Door) ->
     assert await door.answer(door.good, peer="10.0.0.1", x_forwarded_for="198.51.100.8") == "key"
 
 
+@pytest.mark.claim("C-KEY-3")
+@pytest.mark.req("J-039")
+async def test_a_service_counts_clients_of_a_proxy_that_it_trusts_each_by_itself(tmp_path: Path) -> None:
+    (state := tmp_path / "state").mkdir()
+    async with serving(state=state, keys=True, trusted_proxies="127.0.0.0/8") as service:
+
+        async def status(client: str) -> int:
+            headers = {"authorization": "Bearer sk-local-x", "x-forwarded-for": f"127.0.0.9, {client}"}
+            return (await service.http.get("/mcp", headers=headers)).status_code
+
+        assert [await status("203.0.113.1") for _ in range(4)] == [401, 401, 401, 429]
+        assert await status("203.0.113.2") == 401
+
+
 @pytest.mark.slow
 @pytest.mark.claim("C-KEY-2", "C-KEY-3")
 @pytest.mark.req("J-038", "J-039", "J-040", "E-010", "E-017")
@@ -138,8 +153,8 @@ async def test_a_service_takes_keys_as_commands_make_and_revoke_them(tmp_path: P
                 (url,) = re.findall(r"http://\S+/mcp", line)
                 async with httpx2.AsyncClient(timeout=60) as client:
 
-                    async def status(key: str | None) -> int:
-                        headers = {} if key is None else {"authorization": f"Bearer {key}"}
+                    async def status(key: str | None, **more: str) -> int:
+                        headers = more if key is None else {"authorization": f"Bearer {key}", **more}
                         return (await client.post(url, json=call, headers=headers)).status_code
 
                     assert (await status(made["key"]), await status(None)) == (200, 401)
@@ -148,7 +163,8 @@ async def test_a_service_takes_keys_as_commands_make_and_revoke_them(tmp_path: P
                     moonpool(tmp_path, "keys", "revoke", made["id"], "--data-dir", data)
                     while await status(made["key"]) == 200:
                         pass  # for less than a second: test_keys
-                    assert [await status("sk-local-x") for _ in range(3)] == [401, 401, 429]
+                    elsewhere = [{"x-forwarded-for": f"203.0.113.{number}"} for number in range(3)]  # nobody's proxy
+                    assert [await status("sk-local-x", **one) for one in elsewhere] == [401, 401, 429]
         finally:
             service.send_signal(signal.SIGTERM)
         assert await anyio.to_thread.run_sync(service.wait) == 0

@@ -128,7 +128,7 @@ async def test_a_client_hears_messages_from_its_level_on_and_from_info_on_unaske
     assert other.told("notifications/message") == []
 
 
-@pytest.mark.req("C-063", "C-064", "G-022")
+@pytest.mark.req("C-063", "C-064", "F-024", "G-022")
 async def test_a_flood_of_messages_is_bounded_and_holds_no_secret(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -286,7 +286,7 @@ async def test_a_cancelled_call_is_cancelled_at_its_server(tmp_path: Path, versi
                 await anyio.sleep(0.01)
 
 
-@pytest.mark.req("C-002", "C-005", "C-006", "C-033", "C-046", "D-014", "D-015", "D-019")
+@pytest.mark.req("C-002", "C-005", "C-006", "C-033", "C-046", "D-014", "D-015", "D-019", "G-016", "X-08")
 @pytest.mark.parametrize("era", [LEGACY, MODERN])
 async def test_a_client_hears_when_a_list_changes(tmp_path: Path, era: str) -> None:
     async with (
@@ -310,7 +310,7 @@ async def test_a_client_hears_when_a_list_changes(tmp_path: Path, era: str) -> N
     assert all(one.greeting["capabilities"][kind]["listChanged"] for kind in ("tools", "prompts", "resources"))
 
 
-@pytest.mark.req("A-046", "C-029", "C-034", "D-013", "D-016")
+@pytest.mark.req("A-046", "C-029", "C-034", "D-013", "D-016", "G-016")
 @pytest.mark.parametrize("era", [LEGACY, MODERN])
 async def test_a_client_hears_of_resources_that_it_subscribed_to(tmp_path: Path, era: str) -> None:
     async with (

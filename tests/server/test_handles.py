@@ -1,7 +1,8 @@
 """Every handle at every route with a credential that does not own it: answered like an id that never was.
 
-The routes are the application's own, and the arguments those of its tools, so a new one that nobody has looked at fails
-here. The state of a call that waits for its client is attacked in `test_direct_talk`.
+The routes are the application's own, those that organisations manage with included, and the arguments those of its
+tools, so a new one that nobody has looked at fails here. The state of a call that waits for its client is attacked in
+`test_direct_talk`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import os
 import re
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -18,22 +20,31 @@ import pytest
 from starlette.routing import Mount, Route
 
 from apps import fixture_server
+from moonpool.bootstrap.admission import Admitted
+from moonpool.bootstrap.database import open_service_data
 from moonpool.configuration.servers import parse_config
-from moonpool.server.mcp.profiles import PROFILES
+from moonpool.ipybox.mcp_server.hosted import served_profiles
+from moonpool.network import public_http
+from moonpool.network.destinations import Destinations
+from moonpool.server.http.admission import Bearers
+from moonpool.settings import Settings
 from server.services import JSON_TYPE, STREAMS, caller, execute, handshake, named, request, serving, streaming
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Iterable, Iterator
+    from pathlib import Path
 
     import httpx2
     from starlette.routing import BaseRoute
 
+    from moonpool.bootstrap.database import ServiceData
     from server.services import OpenService
 
 pytestmark = pytest.mark.anyio
-SERVERS = {"mcpServers": {"echo": fixture_server("echo.py", ask=["*"])}}
+THEIRS = fixture_server("echo.py", allow=["*"], expose="direct", organisations=["another"])
+SERVERS = {"mcpServers": {"echo": fixture_server("echo.py", ask=["*"]), "theirs": THEIRS}}
 CONFIG = parse_config(json.dumps(SERVERS).encode(), source="test", environ=os.environ)
-SCOPES_BUT_APPROVE = frozenset({"execute", "files", "admin"})  # who may approve answers questions of its organisation
+SCOPES = frozenset({"execute", "files"})  # who may approve or administer has to do with others of its organisation
 ASKING = "from servers.echo import text\nawait text(text='hi')"
 WRITING = "import servers.echo as e\nresult = (await e.echo(word='hello')).ok"
 RUNNING = "print('begun', flush=True)\nimport time; time.sleep(600)"
@@ -42,11 +53,16 @@ FOREIGN = ("neighbour", "elsewhere") if os.geteuid() == 0 else ("neighbour",)
 """Another principal, and another organisation's of the same name; without root one process serves one organisation."""
 HTTP_ID = "0123456789abcdef" * 2
 
-WITHOUT = {"/sse", "/metrics", "GET /v1/openapi.json", "GET /v1/sessions", "POST /v1/sessions", "GET /v1/approvals"}
+WITHOUT = {
+    "/sse", "/metrics", "GET /v1/openapi.json", "GET /v1/sessions", "POST /v1/sessions", "GET /v1/approvals",
+    "GET /v1/servers", "POST /v1/servers", "GET /v1/consents",
+}  # fmt: skip
 """Routes that take no handle."""
 IN_HEADERS = {"/mcp", "/mcp/{profile}"}
 IN_QUERIES = {"/message"}
-IN_PATHS = {"session_id", "execution_id", "question_id", "request_id"}
+IN_BODIES = {"POST /v1/consents", "POST /v1/consents/withdraw"}
+IN_PATHS = {"session_id", "execution_id", "question_id", "request_id", "server"}
+ALICE, CLIENT, OWN_SERVER = "user:https://issuer.example#alice", "app", "crm"
 ARGUMENTS = {("execute_code", "session"), ("execute_code", "plan"), ("wait", "id")}
 OTHER_ARGUMENTS = {
     ("search_tools", "queries"), ("search_tools", "server"), ("search_tools", "read_only"), ("search_tools", "limit"),
@@ -107,14 +123,33 @@ class Owned:
 
 
 @pytest.fixture(scope="module")
-async def service() -> AsyncGenerator[OpenService]:
+async def data(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[tuple[Path, ServiceData]]:
+    """The service's folder, and its database with a consent of `a`."""
+    folder = tmp_path_factory.mktemp("handles")
+    async with open_service_data(Settings.load({}), folder, {}) as opened:
+        await opened.organisations.ensure("default")
+        await opened.consents.give("default", ALICE, CLIENT, "issues", "digest", given_by="test")
+        yield folder, opened
+
+
+@pytest.fixture(scope="module")
+async def service(data: tuple[Path, ServiceData]) -> AsyncGenerator[OpenService]:
     callers = {
         "a": caller("a"),
-        "neighbour": caller("neighbour", scopes=SCOPES_BUT_APPROVE),
-        "elsewhere": caller("a", organisation="another"),
+        "alice": caller("a", principal=ALICE, gives_consents=True),
+        "neighbour": caller("neighbour", scopes=SCOPES, gives_consents=True),
+        "elsewhere": caller("a", organisation="another", gives_consents=True),
     }
-    async with serving(callers, config=CONFIG, approval_wait_s=0.1) as one:
-        yield one
+    state, opened = data
+
+    async def private(_host: str, _port: int) -> list[str]:
+        return ["10.0.0.7"]  # so nothing is sent to it
+
+    admitted = Admitted(admission=Bearers([]), servers=opened.servers, consents=opened.consents)
+    with pytest.MonkeyPatch.context() as names:
+        names.setattr(public_http, "Destinations", partial(Destinations, resolve=private))
+        async with serving(callers, config=CONFIG, state=state, admitted=admitted, approval_wait_s=0.1) as one:
+            yield one
 
 
 @pytest.fixture(scope="module")
@@ -137,6 +172,8 @@ async def owned(service: OpenService) -> AsyncGenerator[Owned]:
         await run("open('f.txt', 'w').write('secret')")
         files = (await service.post(request("resources/list"), **a)).json()["result"]["resources"]
         going = (await run(RUNNING, patience_s=0))["execution"]
+        added = {"name": OWN_SERVER, "url": "https://crm.example.com/mcp"}
+        assert (await service.http.post("/v1/servers", json=added, headers=a)).status_code == 201
         plan = (await run(WRITING, dry_run=True))["plan"]["plan_id"]
         opened = await service.http.post("/v1/sessions", json={}, headers=a)
         of_http = opened.json()["id"]
@@ -152,7 +189,7 @@ async def owned(service: OpenService) -> AsyncGenerator[Owned]:
             session=session["mcp-session-id"], event=event, stream=stream, execution=going, plan=plan,
             run=files[0]["uri"].split("/")[2],
             in_paths={"session_id": of_http, "execution_id": HTTP_ID, "question_id": HTTP_ID,
-                      "request_id": asked["request"]["request_id"]},
+                      "request_id": asked["request"]["request_id"], "server": OWN_SERVER},
         )  # fmt: skip
         await service.http.delete(f"/v1/sessions/{of_http}", headers=a)
         cancel = request("tools/call", {"name": "wait", "arguments": {"id": going, "cancel": True}})
@@ -190,6 +227,10 @@ def uses(service: OpenService, owned: Owned) -> Iterator[Use]:
             rest = {**owned.in_paths, place: "{id}"}
             asked = path.format_map(rest) + QUERIES.get(name, "")
             yield Use(f"{place} of {name}", method, asked, {}, BODIES.get(name, {}), real, other(real))
+    for client, server in ((CLIENT, "{id}"), ("{id}", "issues")):
+        real, pair = (CLIENT, "issues")[client == CLIENT], {"client": client, "server": server}
+        for path in ("/v1/consents", "/v1/consents/withdraw"):
+            yield Use("consent", "POST", path, {}, pair, real, other(real))
 
 
 async def answered(service: OpenService, use: Use, handle: str, credential: str) -> tuple[int, dict[str, str], str]:
@@ -210,7 +251,9 @@ async def answered(service: OpenService, use: Use, handle: str, credential: str)
 
 @pytest.mark.claim("C-TEN-1", "C-TEN-2")
 @pytest.mark.req("B-025", "B-059", "C-025", "C-028", "C-040", "F-007", "F-008", "F-009")
-async def test_a_foreign_handle_answers_like_one_that_never_was(service: OpenService, owned: Owned) -> None:
+async def test_a_foreign_handle_answers_like_one_that_never_was(
+    service: OpenService, owned: Owned, data: tuple[Path, ServiceData]
+) -> None:
     tried: set[str] = set()
     with anyio.fail_after(120):
         for credential in FOREIGN:
@@ -221,11 +264,14 @@ async def test_a_foreign_handle_answers_like_one_that_never_was(service: OpenSer
                 assert found == never, (credential, use)
                 assert "secret" not in found[2]
                 tried.add(use.what.partition(" ")[0])
-            lists = [await service.http.get(path, headers={"authorization": f"Bearer {credential}"})
-                     for path in ("/v1/sessions", "/v1/approvals")]  # fmt: skip
-            assert lists[0].json() == {"sessions": []}
-            assert lists[1].status_code == 403 or lists[1].json() == {"approvals": []}
-    assert tried == {"session", "stream", "execution", "plan", "kernel", "file", *IN_PATHS}
+            for kind in ("sessions", "approvals", "servers", "consents"):
+                listed = await service.http.get(f"/v1/{kind}", headers={"authorization": f"Bearer {credential}"})
+                assert listed.status_code == 403 or listed.json() == {kind: []}, (credential, kind)
+    assert tried == {"session", "stream", "execution", "plan", "kernel", "file", "consent", *IN_PATHS}
+    for kind, whose in (("servers", "a"), ("consents", "alice")):  # nothing of them was touched
+        listed = await service.http.get(f"/v1/{kind}", headers={"authorization": f"Bearer {whose}"})
+        assert len(listed.json()[kind]) == 1, kind
+    assert [one.principal for one in await data[1].consents.all()] == [ALICE]
     for use in uses(service, owned):  # and to their owner they are something else
         if use.what in {"file", "execution", "kernel"}:
             status, _, text = await answered(service, use, use.real, "a")
@@ -234,17 +280,38 @@ async def test_a_foreign_handle_answers_like_one_that_never_was(service: OpenSer
 
 async def test_every_route_and_every_argument_has_been_looked_at(service: OpenService) -> None:
     known: set[str] = set()
-    for path, method, _ in paths([*service.service.routes, *service.service.public]):
+    for path, method, _ in paths(service.service.routes):
         route = f"{method} {path}".strip()
         places = set(re.findall(r"{(\w+)}", path)) - {"profile"}
         assert places <= IN_PATHS, f"{route} takes a handle that test_handles does not know"
         if not places:
             known.add(route)
-    assert known == WITHOUT | IN_HEADERS | IN_QUERIES
+    assert known == WITHOUT | IN_HEADERS | IN_QUERIES | IN_BODIES
+    assert [route.path for route in service.service.public] == ["/v1/openapi.json"]
     tools = (await service.post(request("tools/list"), authorization="Bearer a")).json()["result"]["tools"]
     taken = {(tool["name"], name) for tool in tools for name in tool["inputSchema"]["properties"]}
     assert taken == ARGUMENTS | OTHER_ARGUMENTS
-    assert set(PROFILES.by_name) <= {"code", "direct", "ipybox"}
+    assert set(served_profiles().by_name) == {"code", "direct", "ipybox"}
+
+
+@pytest.mark.claim("C-TEN-1")
+@pytest.mark.req("C-022", "C-025")
+async def test_a_tool_of_others_is_not_listed_and_answers_like_one_that_is_not_there(service: OpenService) -> None:
+    async def direct(who: str, method: str, params: Any = None) -> Any:
+        return (await service.post(request(method, params), path="/mcp/direct", authorization=f"Bearer {who}")).json()
+
+    async def called(who: str, name: str) -> Any:
+        return await direct(who, "tools/call", {"name": name, "arguments": {"word": "hi"}})
+
+    with anyio.fail_after(60):
+        for who in ("a", "neighbour"):
+            assert (await direct(who, "tools/list"))["result"]["tools"] == []
+            hidden, unknown = await called(who, "echo"), await called(who, "ecco")
+            assert hidden["error"]["code"] == -32602
+            assert json.dumps(hidden).replace("echo", "ecco") == json.dumps(unknown)
+        if "elsewhere" in FOREIGN:
+            assert "echo" in {tool["name"] for tool in (await direct("elsewhere", "tools/list"))["result"]["tools"]}
+            assert "result" in await called("elsewhere", "echo")
 
 
 @pytest.mark.claim("C-WEB-1", "C-WEB-2")
@@ -258,7 +325,8 @@ async def test_no_route_is_open_to_nobody_or_to_pages_of_others(service: OpenSer
                 answer = await service.http.request(verb, address, content=b"{broken", headers={**JSON_TYPE, **headers})
                 return answer.status_code, answer.headers.get("www-authenticate", "")[:6]
 
-            assert await status() == (401, "Bearer"), (verb, path)
+            public = path == "/v1/openapi.json"
+            assert await status() == ((200, "") if public else (401, "Bearer")), (verb, path)
             assert await status(authorization="Bearer a", origin="https://evil.example") == (403, ""), (verb, path)
             assert await status(authorization="Bearer a", host="evil.example") == (421, ""), (verb, path)
 

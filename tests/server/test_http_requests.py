@@ -8,13 +8,18 @@ import itertools
 import json
 import socket
 from contextlib import closing, nullcontext
+from dataclasses import replace
+from functools import partial
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 
+from moonpool.bootstrap.service import _check_environment
 from moonpool.core.errors import ConfigError
 from moonpool.server.http import request_limits, serving
+from moonpool.server.http.health import Readiness, readyz
 from moonpool.server.http.request_limits import Names, RequestError
 from moonpool.server.http.sessions import file_routes
 from server.services import JSON_TYPE, STREAMS, caller, execute, handshake, request
@@ -22,6 +27,7 @@ from server.services import serving as served
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
+    from pathlib import Path
 
     from server.services import OpenService
 
@@ -212,6 +218,23 @@ async def test_an_organisation_that_could_not_be_opened_is_tried_again(monkeypat
         assert (await service.post(request("ping"), authorization="Bearer me")).status_code == 200
 
 
+@pytest.mark.claim("C-TEN-1")
+async def test_where_tenants_cannot_be_kept_apart_a_second_organisation_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As of a process that is not root's."""
+    monkeypatch.setattr("moonpool.bootstrap.service.serves_several_tenants", lambda: False)
+    async with served({"first": caller("first"), "second": caller("second", "acme")}) as service:
+        second = {"authorization": "Bearer second"}
+        assert (await service.post(request("ping"), authorization="Bearer first")).status_code == 200
+        for refused in (
+            await service.post(request("ping"), **second),
+            await service.http.post("/v1/sessions", json={}, headers=second),
+        ):
+            assert (refused.status_code, "this service serves another organisation" in refused.text) == (503, True)
+        assert (await service.post(request("ping"), authorization="Bearer first")).status_code == 200
+
+
 async def test_a_profile_that_is_not_offered_is_unknown() -> None:
     callers = {"any": caller("any"), "one": caller("one", profile="code")}
     async with served(callers) as service:
@@ -239,6 +262,23 @@ async def test_probes_need_no_credential_and_say_little() -> None:
 
 
 @pytest.mark.req("G-023")
+async def test_readyz_waits_for_the_default_environment_and_says_when_it_is_gone(
+    service: OpenService, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    spec = service.service.engine.sandbox_spec
+    away: Any = SimpleNamespace(sandbox_spec=replace(spec, image=replace(spec.image, guest=tmp_path / "gone")))
+    checks = [partial(_check_environment, engine) for engine in (service.service.engine, away)]
+    asked = [Readiness(), *(Readiness(phase="ready", checks={"environment": check}) for check in checks)]
+
+    answers = [await readyz(one) for one in asked]
+
+    assert [(one.status_code, one.body) for one in answers] == [
+        (503, b"starting\n"), (200, b"ready\n"), (503, b"environment\n"),
+    ]  # fmt: skip
+    assert "gone" in caplog.text
+
+
+@pytest.mark.req("E-001", "G-023")
 async def test_figures_are_for_everybody_only_without_authentication(service: OpenService) -> None:
     figures = await service.http.get("/metrics")
 

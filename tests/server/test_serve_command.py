@@ -8,6 +8,7 @@ import re
 import signal
 import subprocess
 import threading
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -22,7 +23,7 @@ from commands.process import SCRIPT, Command
 from installs import node_environment
 from server.other_clients import inspector_command, old_sdk_python
 from server.raw_client import environment
-from server.services import JSON_TYPE, execute, request
+from server.services import JSON_TYPE, execute, handshake, request
 from waiting import wait_until
 
 
@@ -81,7 +82,7 @@ class Serving:
 
 
 @pytest.mark.claim("C-WEB-2")
-@pytest.mark.req("B-078", "E-056")
+@pytest.mark.req("B-078")
 @pytest.mark.parametrize(
     ("options", "code", "said"),
     [
@@ -139,6 +140,59 @@ def test_a_call_in_progress_ends_before_the_process_does(tmp_path: Path) -> None
     assert not (state / "environments").exists()
     with pytest.raises(httpx2.ConnectError):
         serving.post(request("ping"))
+
+
+@pytest.mark.slow
+@pytest.mark.req("K-016")
+def test_a_second_signal_cuts_what_goes_on_and_the_process_ends_in_order(tmp_path: Path) -> None:
+    """Interrupts, as Ctrl-C sends them; after `DRAIN_S` the same happens without the second."""
+    begin = execute("print('begun', flush=True)\nimport time; time.sleep(600)", meta={"progressToken": 1})
+    with Serving(tmp_path, "--data-dir", str(tmp_path / "state")) as serving:
+        session = {"mcp-session-id": serving.post(handshake()).headers["mcp-session-id"], "accept": "text/event-stream"}
+        older = serving.url.removesuffix("/mcp") + "/sse"
+        with (
+            httpx2.stream("GET", older, headers={"accept": "text/event-stream"}, timeout=60) as listening,
+            httpx2.stream("POST", serving.url, json=begin, headers={**JSON_TYPE, **session}, timeout=60) as answer,
+        ):
+            heard, lines = listening.iter_lines(), answer.iter_lines()
+            assert next(heard) == "event: endpoint"
+            while "begun" not in next(lines):
+                pass
+            serving.process.send_signal(signal.SIGINT)
+            wait_until(lambda: "stopping; calls in progress have 10 s" in "".join(serving.said), within_s=30)
+            with pytest.raises(httpx2.ConnectError):
+                serving.post(request("ping"))
+            serving.process.send_signal(signal.SIGINT)
+            (told,) = [json.loads(line.removeprefix("data: ")) for line in lines if line.startswith("data: ")]
+            events = list[str]()
+            with suppress(httpx2.RemoteProtocolError):
+                events.extend(line for line in heard if line.startswith("event: "))
+        assert serving.process.wait(30) == 0
+    assert told["error"]["code"] == -32000  # whoever hears it does not send the call again unknowing
+    assert events == []
+
+
+@pytest.mark.slow
+def test_after_a_crash_what_ran_is_lost_and_what_had_ended_is_kept(tmp_path: Path) -> None:
+    state = ("--data-dir", str(tmp_path / "state"))
+
+    def told(serving: Serving, message: Any) -> Any:
+        return json.loads(serving.post(message).json()["result"]["content"][0]["text"])
+
+    def wait(serving: Serving, execution: str) -> Any:
+        return told(serving, request("tools/call", {"name": "wait", "arguments": {"id": execution, "patience_s": 1}}))
+
+    with Serving(tmp_path, *state) as serving:
+        ended = told(serving, execute("result = 'kept'", patience_s=0))["execution"]
+        wait_until(lambda: wait(serving, ended).get("data") == "kept", within_s=60)
+        running = told(serving, execute("import time; time.sleep(600)", patience_s=0))["execution"]
+        wait_until(lambda: list(tmp_path.rglob(f"{ended}.json")) != [], within_s=60)
+        serving.process.kill()
+    with Serving(tmp_path, *state) as serving:
+        lost, kept = wait(serving, running), wait(serving, ended)
+    assert (lost["state"], lost["error"]["type"]) == ("lost", "execution_lost")
+    assert "It is not run again" in lost["error"]["message"]
+    assert kept == {"ok": True, "data": "kept"}
 
 
 def _listening(port: int) -> list[str]:

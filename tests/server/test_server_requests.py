@@ -261,7 +261,7 @@ def test_no_clock_runs_while_a_person_answers(clients: Clients, era: str) -> Non
     assert data["result"] == ACCEPTED
 
 
-@pytest.mark.req("D-040", "D-046")
+@pytest.mark.req("D-040", "D-046", "F-024")
 def test_a_server_that_asks_too_often_is_refused(clients: Clients) -> None:
     for _ in range(10):
         clients.run("modern", code_of("eager", ELICIT), {"action": "decline"})

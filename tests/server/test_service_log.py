@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 CANARY = "canary-5f1d2c"
 
 
-@pytest.mark.req("G-021", "G-022", "G-023")
+@pytest.mark.req("F-009", "G-021", "G-022", "G-023")
 def test_every_request_is_a_line_of_json_without_what_it_holds(tmp_path: Path) -> None:
     state = tmp_path / "state"
     state.mkdir(mode=0o700)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import uuid
@@ -90,6 +91,31 @@ async def test_answers_come_on_the_stream_and_nothing_on_the_post(service: OpenS
     assert (ran["id"], ran["result"]["content"][0]["text"]) == (3, '{"ok":true,"data":42}')
     assert (guessed.status_code, guessed.json()["error"]["code"]) == (404, -32600)
     assert (missing.status_code, missing.json()["error"]["code"]) == (400, -32600)
+
+
+@pytest.mark.req("A-003", "A-012", "A-016", "A-017", "C-022", "C-069", "X-20")
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-11-25"])
+async def test_messages_are_judged_by_the_revision_of_the_stream(service: OpenService, version: str) -> None:
+    unknown = request("tools/call", {"name": "nope"}, id=9)
+    wrong = ([], request("ping", id=None), request("nope", id=7), request("tools/list", {"cursor": "z"}, id=8), unknown)
+    async with streaming(service, "GET", "/sse", headers=ACCEPT) as (_, events):
+        address = await address_of(events)
+
+        async def answered(message: Any) -> Any:
+            assert (await service.post(message, path=address)).status_code == 202
+            return json.loads((await anext(events))["text"])
+
+        with anyio.fail_after(60):
+            assert (await answered(handshake(version)))["result"]["protocolVersion"] == version
+            await service.post(notification("notifications/initialized"), path=address)
+            batch = await answered([request("ping", id=5), request("ping", id="6")])
+            errors = [(told["id"], told["error"]["code"]) for told in [await answered(one) for one in wrong]]
+
+    assert errors == [(None, -32600), (None, -32600), (7, -32601), (8, -32602), (9, -32602)]
+    if version == "2025-03-26":
+        assert {one["id"] for one in batch} == {5, "6"}
+    else:
+        assert (batch["id"], batch["error"]["code"]) == (None, -32600)
 
 
 @pytest.mark.req("B-020")

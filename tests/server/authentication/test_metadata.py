@@ -98,9 +98,9 @@ async def test_older_clients_are_redirected_to_the_issuer() -> None:
         oauth = await browser.get("/.well-known/oauth-authorization-server?x=https://evil.example.com")
         oidc = await browser.get("/.well-known/openid-configuration")
     assert (oauth.status_code, oidc.status_code) == (307, 307)
-    root = "https://login.example.com/.well-known"
-    assert oauth.headers["location"] == f"{root}/oauth-authorization-server/realms/a"
-    assert oidc.headers["location"] == f"{root}/openid-configuration/realms/a"
+    root = "https://login.example.com"
+    assert oauth.headers["location"] == f"{root}/.well-known/oauth-authorization-server/realms/a"
+    assert oidc.headers["location"] == f"{root}/realms/a/.well-known/openid-configuration"
 
 
 @pytest.mark.parametrize("path", ["/other", "/mcp/../admin", "/mcp/A", "/mcp/a/b", "/mcpx", "/", "//evil.example.com"])

@@ -224,6 +224,14 @@ async def test_a_user_agrees_with_a_client_that_the_operator_named_for_it(issuer
             assert (await http.get("/v1/consents")).json() == {"consents": []}
 
 
+@pytest.mark.req("E-021")
+async def test_older_clients_find_the_issuer_at_our_root(served: Served, issuer: FakeIssuer) -> None:
+    async with served.client() as client:
+        found = await client.get("/.well-known/oauth-authorization-server", follow_redirects=True)
+    assert (found.status_code, found.json()["issuer"]) == (200, issuer.url)
+    assert [str(one.url) for one in found.history] == [f"{served.origin}/.well-known/oauth-authorization-server"]
+
+
 ABSENT = ["/authorize", "/token", "/register", "/introspect", "/revoke", "/oauth/callback", "/callback", "/login"]
 
 

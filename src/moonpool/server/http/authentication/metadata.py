@@ -81,7 +81,8 @@ class ResourceMetadata:
     async def _redirect(self, request: Request) -> Response:
         kind = request.url.path.removeprefix("/.well-known/")
         targets = issuer_metadata_addresses(self._issuers[0].url)
-        return RedirectResponse(next(target for target in targets if f"/{kind}" in target), headers=_PUBLIC)
+        # Of OpenID Connect the last: issuers have it behind their path, as its own specification says.
+        return RedirectResponse([target for target in targets if f"/{kind}" in target][-1], headers=_PUBLIC)
 
     def _names(self, scopes: Collection[Scope]) -> list[str]:
         """What the first issuer, which clients choose unless told otherwise, calls these scopes."""

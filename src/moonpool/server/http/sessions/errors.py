@@ -137,7 +137,7 @@ _STATUS: Final[dict[str, int]] = {
     "too_many_sessions": 429,
 }
 _BY_FAULT: Final = {Fault.CALLER: 400, Fault.GUEST: 409, Fault.UPSTREAM: 502, Fault.HOST: 500}
-_TOLD: Final = frozenset({"busy", "pool_closed", "service_closing", "service_failed"})
+_TOLD: Final = frozenset({"busy", "pool_closed", "service_busy", "service_closing", "service_failed"})
 """Errors of the host whose words are for callers."""
 RETRY_AFTER_S: Final = 1
 
