@@ -207,6 +207,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     trusted_proxies: str = ""
     """Addresses and networks of proxies whose `X-Forwarded-For` is believed, separated by commas. Empty: none."""
 
+    tracing: Literal["auto", "otlp", "off"] = "auto"
+    """Spans of OpenTelemetry: `otlp` sends them as the `OTEL_*` variables say; `auto`: only where the application that
+    Moonpool is a part of has set it up; `off`: none.
+    """
+
     metrics_listen: str = ""
     """Address at which `moonpool mcp` serves `/metrics`: a loopback address and port,
     `127.0.0.1:9464`. Empty: nowhere.

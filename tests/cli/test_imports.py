@@ -46,6 +46,8 @@ NOT_OF_A_RUN = (
     "moonpool.store.secrets",
     "moonpool.features.receipts.signing_keys",
     "moonpool.wrappers",
+    "moonpool.tracing.adapter",  # with OpenTelemetry: for traces
+    "moonpool.tracing.exporter",
 )
 
 

@@ -114,7 +114,7 @@ async def serving(
                 admitted=admitted,
             )
         )
-        application.open(service.routes, service.public, limiter=service.limiter)
+        application.open(service.routes, service.public, limiter=service.limiter, tracing=service.engine.tracing)
         readiness.checks["environment"] = service.check_environment
         if admitted is not None and admitted.ask_database is not None:
             readiness.checks["database"] = admitted.ask_database

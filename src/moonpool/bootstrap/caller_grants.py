@@ -121,6 +121,7 @@ class CallerGrants:
                     consent=consent,
                 ),
                 counters=facts.counters,
+                span=facts.span,
                 stages=facts.stages,
                 manifest=lambda: facts.snapshot().manifest,
                 recheck=tool_registry.recheck,

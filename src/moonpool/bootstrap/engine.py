@@ -17,6 +17,7 @@ from moonpool.bootstrap.kept_files import make_disk_room
 from moonpool.bootstrap.owner_tasks import OwnerTasks
 from moonpool.bootstrap.programs import find_runtimes, make_languages
 from moonpool.bootstrap.sandboxes import limit_groups, make_backend, pool_limits, sandbox_spec
+from moonpool.bootstrap.tracing import open_tracing
 from moonpool.core.errors import HostUnfitError
 from moonpool.engine.network import NetworkServices
 from moonpool.engine.packages.model import SessionPackages
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.base import Sandbox, SandboxBackend, SandboxSpec, TreeRef
     from moonpool.settings import Settings
     from moonpool.store.disk_room import DiskRoom
+    from moonpool.tracing.spans import Tracing
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +61,7 @@ class Engine:
     network_services: NetworkServices
     packages_in_use: WeakSet[SessionPackages] = field(default_factory=WeakSet[SessionPackages])
     disk_room: DiskRoom  # of what all tenants keep
+    tracing: Tracing | None
     tool_registries: dict[str, ToolRegistry] = field(
         default_factory=dict[str, "ToolRegistry"]
     )  # by tenant, of those that are open
@@ -107,6 +110,7 @@ async def open_engine(
     data = data_folder(settings, environ)
     state = state or data
     async with AsyncExitStack() as stack:
+        tracing = await stack.enter_async_context(open_tracing(settings, environ))
         if backend is None:
             folder = stack.enter_context(run_folder(data / "run"))
             backend = make_backend(settings, folder, await limit_groups(stack, settings), data)
@@ -145,6 +149,7 @@ async def open_engine(
             vectors=_vectors(settings, data),
             serving=serving,
             disk_room=disk_room,
+            tracing=tracing,
             network_services=NetworkServices.of(settings),
             approval_bounds=ApprovalBounds(waiting_runs_max=settings.parked_runs_max),
             tool_registries=tool_registries,

@@ -219,6 +219,7 @@ async def _tenant(  # noqa: PLR0913  parts of the composition
             network_services=engine.network_services,
             packages=package_installer(engine, settings, data, tenant_id),
             process=journal_place.process,
+            tracing=engine.tracing,
             recorder=recorder,
             plans=Plans(own_stores.plans(engine.disk_room.take), records, expiry_s=settings.plan_expiry_s),
         )

@@ -189,7 +189,12 @@ async def _serve(
                 on_lost=lost,
             )
             async with service_open as service:
-                application.open(service.routes, (*admitted.public, *service.public), limiter=service.limiter)
+                application.open(
+                    service.routes,
+                    (*admitted.public, *service.public),
+                    limiter=service.limiter,
+                    tracing=service.engine.tracing,
+                )
                 readiness.checks["environment"] = service.check_environment
                 if admitted.ask_database is not None:
                     readiness.checks["database"] = admitted.ask_database

@@ -51,7 +51,7 @@ async def served_at_socket(
 ) -> AsyncGenerator[HttpServer]:
     """Serve commands of this user, from now on. Raises StoreFolderError."""
     application = Application(NAMES, terminal_admission(DEFAULT_TENANT, local_principal()), readiness)
-    application.open(service.routes, service.public, limiter=service.limiter)
+    application.open(service.routes, service.public, limiter=service.limiter, tracing=service.engine.tracing)
     taken.bind()
     async with http_served(taken, naming_version(application, ends_unused=ends_unused), is_own_user) as server:
         yield server

@@ -78,6 +78,7 @@ async def call_directly(
                 client=by.client if by else None,
                 deadline=deadline,
                 counters=records.counters,
+                span=records.span,
             )
         )
         run_id = records.identity.run_id

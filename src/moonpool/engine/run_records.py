@@ -21,6 +21,7 @@ from moonpool.features.usage.model import TokenFigures
 from moonpool.pipeline.call_counters import CallCounters
 from moonpool.pipeline.call_records import refused_record
 from moonpool.pipeline.execution_grant import CallIdentity
+from moonpool.tracing.spans import current_span
 
 if TYPE_CHECKING:
     from moonpool.core.envelope import ExecutionError
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.sandboxes.host_folders import HostFolders
     from moonpool.tools.snapshot import ToolSnapshot
+    from moonpool.tracing.spans import Span
 
 
 class RunRecords:
@@ -45,9 +47,10 @@ class RunRecords:
     ) -> None:
         """`folders` of the host are in its sandbox."""
         self._runtime, self._caller_grant, self._request = runtime, caller_grant, request
+        self.span = self._begun_span()
         self.identity = CallIdentity(
             run_id=request.run_id or new_run_id(),
-            trace_id=token_hex(16),
+            trace_id=token_hex(16) if self.span is None else self.span.place.trace_id,
             principal=caller_grant.principal,
             session_id=session_id,
             code_digest=digest_bytes(request.code),
@@ -61,7 +64,21 @@ class RunRecords:
         self.counters = CallCounters()  # of its calls: they go into the envelope
         self.failed_calls = FailedCalls()  # the execution's, once there is one
         self._code_began = self._code_ended = 0.0
+        if self.span is not None:
+            self.span.put("moonpool.run_id", self.identity.run_id)
         self.restart_clock()
+
+    def _begun_span(self) -> Span | None:
+        """Of this run, in the request that it is for or in the application's; None: there are no spans."""
+        language, tracing = self._request.language, self._runtime.tracing
+        name = f"execution {language}" if self._request.code else "direct call"
+        if (around := current_span()) is not None:
+            span: Span | None = around.child(name)
+        else:
+            span = None if tracing is None else tracing.begin(name)
+        if span is not None and self._request.code:
+            span.put("moonpool.language", language)
+        return span
 
     def restart_clock(self) -> None:
         """What came before does not count into the duration."""
@@ -163,6 +180,10 @@ class RunRecords:
 
     async def end(self, envelope: Envelope, *, output_bytes: int) -> None:
         """Record the end, and before it how many calls were refused that have no record of their own."""
+        if self.span is not None:
+            # SECURITY: the type of an error that code raised is a name that code chose.
+            error = envelope.error
+            self.span.end("" if error is None else error.type if envelope.failed_by == "moonpool" else "code")
         identity, counters = self.identity, self.counters
         if counters.refusals.is_open:
             await self._runtime.journal.record(refused_record(identity, counters))

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from moonpool.redaction.redactor import Redactor
     from moonpool.sandboxes.base import SandboxSpec
     from moonpool.settings import Settings
+    from moonpool.tracing.spans import Tracing
 
 
 class Pipeline(Protocol):
@@ -46,3 +47,5 @@ class RunServices(Protocol):
     def tokens(self) -> TokenAccounting: ...
     @property
     def plans(self) -> Plans | None: ...
+    @property
+    def tracing(self) -> Tracing | None: ...

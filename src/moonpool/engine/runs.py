@@ -213,6 +213,7 @@ class Run:
                 snapshot=lambda: snapshot() or tools,
                 deadline=execution.deadline,
                 counters=self._records.counters,
+                span=self._records.span,
                 memory=self._memory,
                 responder=self._request.responder,
                 progress=None if progress is None else progress.hear,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.host_folders import HostFolders
     from moonpool.sandboxes.pool import SandboxPool
     from moonpool.settings import Settings
+    from moonpool.tracing.spans import Tracing
 
 
 class OpenSession(Protocol):
@@ -68,6 +69,7 @@ class RuntimeServices:
     folders: HostFolders | None = None  # of the host, in every session that is opened without its own
     packages: Callable[[], Awaitable[PackageInstaller]] | None = None  # None: nobody may install any
     process: str = field(default_factory=own_mark)
+    tracing: Tracing | None = None
     _sessions: set[OpenSession] = field(default_factory=set[OpenSession], init=False)
     _executing: set[asyncio.Future[None]] = field(default_factory=set["asyncio.Future[None]"], init=False)
     _transfers: set[asyncio.Timeout] = field(default_factory=set[asyncio.Timeout], init=False)

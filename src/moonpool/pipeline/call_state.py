@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from moonpool.pipeline.validation import SchemaChecks
     from moonpool.policy import Decision, Usage
     from moonpool.redaction.redactor import Redactor
+    from moonpool.tracing.calls import CallSpan
+    from moonpool.tracing.spans import Span
     from moonpool.upstreams.open_call import CallingClient
 
 _log = logging.getLogger(__name__)
@@ -97,6 +99,7 @@ class CallContext:
     manifest: Callable[[], Manifest]  # the current tools
     stages: tuple[Stage, ...] = ()
     counters: CallCounters = field(default_factory=CallCounters)
+    span: Span | None = None  # of the execution, where there are any
     recheck: Callable[[], Awaitable[None]] | None = None  # looks whether held tools were accepted meanwhile
     relist: Callable[[str], Awaitable[MoonpoolError | None]] | None = None
     """Lists the tools of a server again whose listing failed; returns why it failed again."""
@@ -162,6 +165,7 @@ class CallState:
     effect: Effect | None = None  # of the approved plan
     upstream_ms: float = 0.0
     asked_ms: float = 0.0
+    span: CallSpan | None = None
 
     def __post_init__(self) -> None:
         self.name = f"{self.spec.server_id}.{self.spec.tool}"

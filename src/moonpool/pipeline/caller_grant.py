@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from moonpool.pipeline.planned_run import PlanWatch
     from moonpool.pipeline.request_responder import RequestResponder
     from moonpool.tools.snapshot import ToolSnapshot
+    from moonpool.tracing.spans import Span
     from moonpool.upstreams.open_call import CallingClient
 
 
@@ -37,6 +38,7 @@ class RunFacts:
     snapshot: Callable[[], ToolSnapshot]  # the current tools
     deadline: Deadline
     counters: CallCounters = field(default_factory=CallCounters)
+    span: Span | None = None  # of the execution, where there are any
     memory: SessionMemory = field(default_factory=SessionMemory)
     responder: RequestResponder | None = None  # answers server requests
     progress: Callable[[CallProgress], None] | None = None  # receives the progress of calls

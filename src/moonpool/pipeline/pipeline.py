@@ -51,6 +51,7 @@ from moonpool.pipeline.validation import LARGE_BYTES, SchemaChecks
 from moonpool.policy import Decision, Verdict, decide, operators_remedy
 from moonpool.redaction.redactor import Tally
 from moonpool.sandboxes.shielding import finish
+from moonpool.tracing.calls import CallSpan
 from moonpool.upstreams.base import UpstreamCallTimeoutError, UpstreamError
 from moonpool.upstreams.callers import calling_as
 from moonpool.upstreams.forms import URL_ELICITATION_REQUIRED
@@ -88,7 +89,21 @@ class CallPipeline:
 
     async def run(self, spec: ToolCallSpec, context: CallContext) -> ToolCallOutcome:
         """Carry one call through all stages. Raises nothing but cancellation: every failure is an outcome."""
-        call, counters = CallState(spec=spec, context=context), context.counters
+        call = CallState(spec=spec, context=context)
+        if context.span is None:
+            return await self._carry(call)
+        call.span = span = CallSpan(context.span)
+        error = CANCELLED
+        try:
+            outcome = await self._carry(call)
+            error = "" if outcome.error is None else str(outcome.error.type)
+            return outcome
+        finally:
+            verdict = "" if call.decision is None else str(call.decision.verdict)
+            span.end(error, decision=verdict, approval=str(call.approval))
+
+    async def _carry(self, call: CallState) -> ToolCallOutcome:
+        context, counters = call.context, call.context.counters
         if counters.ended or counters.calls >= context.grant.limits.calls_max:
             return self._not_admitted(call)
         counters.calls += 1
@@ -114,6 +129,7 @@ class CallPipeline:
     async def _answer(self, call: CallState) -> CallError | None:
         """The stages from resolve to redact, in their order."""
         await self._resolving.resolve(call)
+        self._name_span(call)
         await self._resolving.validate(call)
         await shared_budgets.look_up(call)
         context, facts = call.context, call.facts
@@ -146,6 +162,11 @@ class CallPipeline:
         if result.raw is not None:
             call.take_in()
         return result.error
+
+    def _name_span(self, call: CallState) -> None:
+        if call.span is not None:
+            names = (self._redactor.text(storable(name), Tally()) for name in (call.spec.server_id, call.spec.tool))
+            call.span.resolved(*names)
 
     def _not_admitted(self, call: CallState) -> ToolCallOutcome:
         """Check the limits of the execution, before the first stage."""
@@ -209,7 +230,7 @@ class CallPipeline:
             if call.reservation is not None:  # what it takes is spent, whatever comes of it
                 call.reservation.keep()
                 call.shared_taken = None
-            left, at_server = perf_counter(), OpenCall(context, call.name)
+            left, at_server = perf_counter(), OpenCall(context, call.name, call.span)
             try:
                 async with asyncio.timeout(timeout_s + _TIMEOUT_GRACE_S) as guard:
                     with (

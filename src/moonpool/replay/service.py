@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from moonpool.policy import Layer
     from moonpool.replay.source import Recorded, ReplaySource
     from moonpool.sandboxes.base import Sandbox
+    from moonpool.tracing.spans import Tracing
 
 STOP_AFTER_S: Final = 0.5
 """How long code may go on after it made a call that the record does not have."""
@@ -62,6 +63,7 @@ class _ReplayServices(ReplayParts):
 
     pipeline: Pipeline
     recorder: Recorder | None = None  # INVARIANT: None; a replay is not recorded
+    tracing: Tracing | None = None
     plans: Plans | None = None  # INVARIANT: None; a replay makes no plan and runs under none
 
 

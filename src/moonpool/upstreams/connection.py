@@ -11,6 +11,7 @@ failed.
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -26,9 +27,11 @@ from mcp.types import (
 from moonpool.core.calls import LogMessage
 from moonpool.core.manifest import RESERVED_PREFIX, ServerListing
 from moonpool.core.phrases import said
+from moonpool.tracing.spans import TRACEPARENT
 from moonpool.upstreams.base import UpstreamError, UpstreamProtocolError
 from moonpool.upstreams.changes import ChangeStream, notified
 from moonpool.upstreams.connection_failures import ConnectionFailures
+from moonpool.upstreams.dispatcher import OWN_TRACEPARENT
 from moonpool.upstreams.forms import URL_ELICITATION_REQUIRED
 from moonpool.upstreams.http import EXCHANGE, Exchange
 from moonpool.upstreams.listing import ListingPages
@@ -41,12 +44,14 @@ from moonpool.upstreams.tool_calls import ToolCalls
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
 
     from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 
     from moonpool.configuration.servers import ServerConfig
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.oauth.credentials import Credentials
+    from moonpool.tracing.spans import TraceParent
     from moonpool.upstreams.open_call import OpenCall
     from moonpool.upstreams.process import ServerProcess, StopTimes
     from moonpool.upstreams.root_folders import RootFolders
@@ -182,7 +187,11 @@ class ServerConnection:
                 cast("JsonObject", params["_meta"])[LOG_LEVEL_META_KEY] = level
             if method == "tools/call" and (receiver := self._logging.progress_of(doing, call)) is not None:
                 opts["on_progress"] = receiver
-            return cast("JsonObject", await self._dispatcher.send_raw_request(method, params, opts))
+            with self._span_of(call, method) as place:
+                if place is not None:
+                    opts["headers"] = {**opts.get("headers", {}), TRACEPARENT: str(place)}
+                    params["_meta"] = {**cast("JsonObject", params.get("_meta", {})), OWN_TRACEPARENT: str(place)}
+                return cast("JsonObject", await self._dispatcher.send_raw_request(method, params, opts))
         except MCPError as exc:
             version = self.protocol_version
             raise await self.failures.of_request(exc, exchange, doing=doing, protocol_version=version) from None
@@ -193,6 +202,11 @@ class ServerConnection:
         finally:
             exchange.over = True
             EXCHANGE.reset(token)
+
+    def _span_of(self, call: OpenCall[Any] | None, method: str) -> AbstractContextManager[TraceParent | None]:
+        if call is None or call.span is None:
+            return nullcontext()
+        return call.span.request(method, self.protocol_version or "", self.transport)
 
     async def call_tool(self, name: str, arguments: JsonObject) -> JsonObject:
         """The raw CallToolResult, or what a reserved name stands for as one."""

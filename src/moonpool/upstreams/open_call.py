@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from moonpool.core.calls import CallProgress, LogMessage
+    from moonpool.tracing.calls import CallSpan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,8 +90,8 @@ class TimeoutClock:
 class OpenCall(Generic[C]):
     """One call and the clocks that run for it."""
 
-    def __init__(self, context: C, tool: str) -> None:
-        self.context, self.tool = context, tool
+    def __init__(self, context: C, tool: str, span: CallSpan | None = None) -> None:
+        self.context, self.tool, self.span = context, tool, span
         self.task_id = ""  # that the server carries it out as
         self._clocks: list[Clock] = []
         self._open = 0

@@ -80,7 +80,7 @@ class IpyboxTools:
         stay: Stay | None = None,
     ) -> None:
         """Sessions of `app` have the home."""
-        self.offer = offer
+        self.offer, self.tracing = offer, app.runtime.tracing
         self._bindings, self._is_here = bindings, home.is_here
         self._grant = bindings.caller_grant(app.caller_grant)
         self._timeout_s = min(TIMEOUT_S, app.settings.timeout_s_max)

@@ -22,6 +22,8 @@ from moonpool.core.version import VERSION
 from moonpool.sdk.remote.errors import ServiceAnswerError, ServiceUnavailableError, error_of, unreachable
 from moonpool.sdk.runtime_thread import CLOSED
 from moonpool.server.http.sessions.messages import ErrorAnswer, ErrorBody
+from moonpool.tracing.application import application_place
+from moonpool.tracing.spans import TRACEPARENT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Mapping
@@ -131,6 +133,8 @@ class Connection:
             key = self._address.approver
         kind = "application/octet-stream" if is_file else "application/json"
         headers = {"authorization": f"Bearer {key}"} if key else {}
+        if (place := application_place()) is not None:
+            headers[TRACEPARENT] = str(place)
         if "content" in request:
             headers["content-type"] = kind
         if self._is_closed:

@@ -19,6 +19,7 @@ from moonpool.server.http.admission import caller_in, keep_caller
 from moonpool.server.http.callers import AuthenticationError, ScopeError
 from moonpool.server.http.health import healthz, readyz
 from moonpool.server.http.request_limits import ClientGoneError, RequestError
+from moonpool.server.http.request_spans import begin_request, end_request
 from moonpool.server.http.responses import limit_error, plain_error, rpc_error
 from moonpool.server.http.sessions.bodies import error_answer
 from moonpool.server.http.sessions.errors import UnknownPathError
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from moonpool.server.http.admission import Admission
     from moonpool.server.http.health import Readiness
     from moonpool.server.http.request_limits import Names
+    from moonpool.tracing.spans import Tracing
 
 RETRY_S: Final = "1"
 ADMITTED_S: Final = 0.1
@@ -53,23 +55,30 @@ class Application:
         self._router: Router | None = None
         self._public: Router | None = None
         self._limiter: CallerLimiter | None = None
+        self._tracing: Tracing | None = None
 
     def open(
-        self, routes: Sequence[BaseRoute], public: Sequence[BaseRoute] = (), *, limiter: CallerLimiter | None = None
+        self,
+        routes: Sequence[BaseRoute],
+        public: Sequence[BaseRoute] = (),
+        *,
+        limiter: CallerLimiter | None = None,
+        tracing: Tracing | None = None,
     ) -> None:
-        """`routes` need a caller, whose requests `limiter` counts; `public` ones do not."""
-        self._limiter = limiter
+        """`routes` need a caller, whose requests `limiter` counts and get spans of `tracing`; `public` ones do not."""
+        self._limiter, self._tracing = limiter, tracing
         self._router = Router(routes, redirect_slashes=False, default=_nothing_here)
         self._public = Router(public, redirect_slashes=False, default=_nothing_here)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             raise RuntimeError(f"there is nothing but HTTP here, and no {scope['type']}")
-        started = False
+        status = 0  # once an answer has begun
 
         async def watched(message: Message) -> None:
-            nonlocal started
-            started = True
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
             await send(message)
 
         try:
@@ -77,9 +86,11 @@ class Application:
         except ClientGoneError:
             await Response(status_code=400)(scope, receive, send)  # nobody reads it
         except Exception as error:
-            if started:
+            if status:
                 raise  # the connection is broken off: half an answer must not pass for a whole one
-            await self._refusal(scope, error)(scope, receive, send)
+            await self._refusal(scope, error)(scope, receive, watched)
+        finally:
+            end_request(scope, status)
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         if (probe := await self._probe(scope)) is not None:
@@ -95,6 +106,8 @@ class Application:
         if self._limiter is not None:
             await self._limiter.take(caller)
         keep_caller(scope, caller)
+        if self._tracing is not None:
+            begin_request(self._tracing, scope)
         await self._router(scope, self._admitted_again(scope, receive), send)
 
     def _admitted_again(self, scope: Scope, receive: Receive) -> Receive:

@@ -24,6 +24,7 @@ from moonpool.server.http.admission import caller_in
 from moonpool.server.http.mcp_session import SESSION_HEADER
 from moonpool.server.http.request_limits import RequestError, read_body
 from moonpool.server.http.request_log import keep_method
+from moonpool.server.http.request_spans import hand_on
 from moonpool.server.http.responses import JSON, STREAM, limit_error, rpc_error, rpc_response
 from moonpool.server.http.revisions import (
     ASSUMED,
@@ -136,6 +137,7 @@ class McpEndpoints:
         except ValueError as error:
             raise RequestError(400, f"Parse error: {error}", rpc_code=PARSE_ERROR) from None
         keep_method(scope, "batch" if isinstance(value, list) else member(value, "method"))
+        hand_on(scope, cast("Any", value))
         return cast("Any", value)
 
     async def _post(self, server: PrincipalServer, scope: Scope, receive: Receive, send: Send) -> None:

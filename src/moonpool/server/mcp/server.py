@@ -35,6 +35,7 @@ from moonpool.server.mcp.definitions import (
 )
 from moonpool.server.mcp.input_rounds import SEALED_FROM, abilities, input_required, sender
 from moonpool.server.mcp.progress import OutputProgress
+from moonpool.server.mcp.request_spans import traced
 from moonpool.server.mcp.resources import TEMPLATE
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from moonpool.server.mcp.progress import Report
     from moonpool.server.mcp.resources import McpResources
     from moonpool.server.mcp.tool_set import Offer
+    from moonpool.tracing.spans import Tracing
 
     Context = ServerRequestContext[Any, Any]
     Lifespan = Callable[[Server[Any]], AbstractAsyncContextManager[dict[str, Any]]]
@@ -96,6 +98,8 @@ class ServedTools(ServedProfile, Protocol):
     @property
     def offer(self) -> Offer: ...
     @property
+    def tracing(self) -> Tracing | None: ...
+    @property
     def resources(self) -> McpResources | None:
         """Files as resources; None: the profile has neither these nor a prompt."""
         ...
@@ -139,7 +143,7 @@ def build_server(tools: ServedTools | OwnServer, *, lifespan: Lifespan | None = 
         },
     )
     server.add_request_handler("tools/call", types.CallToolRequestParams, handlers.call_tool)
-    server.middleware[:] = [hide_bugs, instructions_added(tools)]
+    server.middleware[:] = [traced(tools.tracing, tools.offer.names), hide_bugs, instructions_added(tools)]
     return server
 
 

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.features.learned_types.service import LearnedTypes
     from moonpool.server.mcp.client_requests import Bindings
+    from moonpool.tracing.spans import Tracing
 
 ANSWER_CHARS_MAX: Final = 8 * 1024**2
 
@@ -89,6 +90,10 @@ class CodeTools:
         self._previews = Previews(app.tool_registry, code_bytes_max=settings.code_bytes_max)
         self._sessions = McpSessions(app.runtime, idle_s=app.settings.session_idle_s)
         self.resources = McpResources(self._sessions, app.runtime.redactor)
+
+    @property
+    def tracing(self) -> Tracing | None:
+        return self._runtime.tracing
 
     @property
     def is_busy(self) -> bool:

@@ -42,7 +42,7 @@ class Served:
 
     def __init__(self, app: DirectApp, bindings: Bindings) -> None:
         runtime, grant = app.runtime, bindings.caller_grant(app.caller_grant)
-        self._registry = runtime.tool_registry
+        self._registry, self.tracing = runtime.tool_registry, runtime.tracing
         self.offered = Offered(self._registry, grant, runtime.redactor)
         self.watching = Watching(self._registry, self.offered)
         self.calls = DirectCalls(app, runtime, bindings, grant)

@@ -28,6 +28,7 @@ from moonpool.server.mcp.direct.shown import shown_prompt, shown_resource, shown
 from moonpool.server.mcp.direct.verbatim import keep_verbatim, send_verbatim
 from moonpool.server.mcp.direct.watching import connection_of
 from moonpool.server.mcp.input_rounds import SEALED_FROM, abilities, input_required
+from moonpool.server.mcp.request_spans import traced
 from moonpool.server.mcp.server import NAME, hide_bugs, instructions_added, progress_report, wants_progress
 from moonpool.upstreams.resources_and_prompts import COMPLETE, GET_PROMPT, READ_RESOURCE, SUBSCRIBE, UNSUBSCRIBE
 
@@ -85,7 +86,7 @@ def build(tools: Served) -> Server[Any]:
     )
     server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, handlers.set_level)
     server.add_notification_handler("notifications/initialized", types.NotificationParams, handlers.initialized)
-    server.middleware[:] = [hide_bugs, instructions_added(tools), keep_verbatim]
+    server.middleware[:] = [traced(tools.tracing), hide_bugs, instructions_added(tools), keep_verbatim]
     return server
 
 
