@@ -11,7 +11,6 @@ import pytest
 
 from moonpool.features.drift.model.acceptance import Accepted
 from moonpool.features.drift.table import AcceptanceStore
-from moonpool.store.fake import MemoryAcceptances
 from moonpool.store.paths import acceptance_dir
 
 if TYPE_CHECKING:
@@ -21,18 +20,18 @@ KEY = "sha256:" + "ab" * 32
 ONE = Accepted(tools={"a": {"name": "a"}}, gone=frozenset("b"), noticed={"a": "sha256:1"})
 
 
-@pytest.fixture(params=["disk", "memory"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> AcceptanceStore | MemoryAcceptances:
-    return AcceptanceStore(acceptance_dir(tmp_path)) if request.param == "disk" else MemoryAcceptances()
+@pytest.fixture
+def store(tmp_path: Path) -> AcceptanceStore:
+    return AcceptanceStore(acceptance_dir(tmp_path))
 
 
-def test_what_is_kept_is_found_again_and_nothing_before(store: AcceptanceStore | MemoryAcceptances) -> None:
+def test_what_is_kept_is_found_again_and_nothing_before(store: AcceptanceStore) -> None:
     before = store.load(KEY)
     kept = store.update(KEY, lambda _: ONE)
     assert (before, kept, store.load(KEY)) == (None, True, ONE)
 
 
-def test_the_stamp_moves_with_changes_only(store: AcceptanceStore | MemoryAcceptances) -> None:
+def test_the_stamp_moves_with_changes_only(store: AcceptanceStore) -> None:
     stamps = [store.stamp(KEY)]
     for accepted in (ONE, ONE, replace(ONE, noticed={})):
         store.update(KEY, lambda _, new=accepted: new)
@@ -40,7 +39,7 @@ def test_the_stamp_moves_with_changes_only(store: AcceptanceStore | MemoryAccept
     assert [was == now for was, now in itertools.pairwise(stamps)] == [False, True, False]
 
 
-def test_changes_of_many_all_count(store: AcceptanceStore | MemoryAcceptances) -> None:
+def test_changes_of_many_all_count(store: AcceptanceStore) -> None:
     def add(name: str) -> None:
         store.update(KEY, lambda now: replace(now or ONE, tools={**(now or ONE).tools, name: {"name": name}}))
 
