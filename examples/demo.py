@@ -13,6 +13,7 @@ import json
 import os
 import sys
 import tempfile
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +22,7 @@ from sample_repository import EXPECTED, make_repository
 from moonpool.bootstrap import Tenant, open_default_tenant
 from moonpool.catalog.catalog import Catalog
 from moonpool.catalog.render import hit_lines, manifest_lines
-from moonpool.catalog.tokens import TokenMeter
+from moonpool.catalog.tokens import count_tokens, definition_text
 from moonpool.cli.printer import Colour
 from moonpool.configuration.servers import load_config
 from moonpool.core.errors import MoonpoolError
@@ -56,10 +57,10 @@ async def main() -> None:
             approver=DenyApprover(),  # nobody sits here to be asked, so what is not allowed is refused
             environ=environ,
         ) as app:
-            meter = await show_tools(app)
-            envelope = await show_history(app, meter)
+            tokens = await show_tools(app)
+            envelope = await show_history(app, tokens)
             await show_escape(app)
-            show_accounts(app, envelope, meter)
+            show_accounts(app, envelope, tokens)
             show_next()
 
 
@@ -92,12 +93,29 @@ def write_config(path: Path, repository: Path) -> Path:
     return path
 
 
-async def show_tools(app: Tenant) -> TokenMeter:
+@dataclass
+class Tokens:
+    """What a model was shown and wrote, beside every definition as a client without a catalog sends it."""
+
+    upfront: int
+    by_kind: dict[str, int] = field(default_factory=dict)
+
+    def spend(self, kind: str, text: str) -> int:
+        cost = self.by_kind[kind] = count_tokens(text)
+        return cost
+
+    @property
+    def spent(self) -> int:
+        return sum(self.by_kind.values())
+
+
+async def show_tools(app: Tenant) -> Tokens:
     """What a model reads before it writes code, instead of every definition."""
     snapshot = await app.tool_registry.snapshot()
     check(not snapshot.problems, f"both servers can be listed: {dict(snapshot.problems)}")
-    catalog, meter = Catalog(snapshot.manifest), TokenMeter(snapshot.manifest)
-    meter.spend("tools", json.dumps([model_view(tool) for tool in TOOLS]))  # the three that `moonpool mcp` offers
+    catalog = Catalog(snapshot.manifest)
+    tokens = Tokens(sum(count_tokens(definition_text(tool)) for tool in snapshot.manifest.tools()))
+    tokens.spend("tools", json.dumps([model_view(tool) for tool in TOOLS]))  # the three that `moonpool mcp` offers
 
     title("What a model reads: the tools it needs, in a handful of tokens")
     servers = manifest_lines(catalog.servers())
@@ -107,12 +125,12 @@ async def show_tools(app: Tenant) -> TokenMeter:
         for server, name in [("git", "git_log"), ("git", "git_show"), ("time", "convert_time")]
     )
     for kind, text in [("list", servers), ("search", hits), ("definitions", stubs)]:
-        tokens = COLOUR.of("cyan", f"[{kind}: {meter.spend(kind, text)} tokens]")
-        print(f"{text}\n  {tokens}\n")
-    return meter
+        cost = COLOUR.of("cyan", f"[{kind}: {tokens.spend(kind, text)} tokens]")
+        print(f"{text}\n  {cost}\n")
+    return tokens
 
 
-async def show_history(app: Tenant, meter: TokenMeter) -> Envelope:
+async def show_history(app: Tenant, tokens: Tokens) -> Envelope:
     """The program that does the work."""
     program = (HERE / "history.py").read_bytes()
     title("What a model writes: one program instead of 50 calls (examples/history.py)")
@@ -125,8 +143,8 @@ async def show_history(app: Tenant, meter: TokenMeter) -> Envelope:
     check(envelope.ok, f"history.py ends well: {envelope.error}")
     check(envelope.data == EXPECTED, "the history is what was put into the repository, and the time server answered")
     check("changing_calls" not in envelope.metrics, "no call that only reads counts as a change")
-    meter.spend("program", program.decode())  # written by the model, so it costs too
-    meter.spend("result", execution_answer(envelope).text)
+    tokens.spend("program", program.decode())  # written by the model, so it costs too
+    tokens.spend("result", execution_answer(envelope).text)
     return envelope
 
 
@@ -144,7 +162,7 @@ async def show_escape(app: Tenant) -> None:
     check(TOKEN not in json.dumps(envelope.to_json()), "the credential is nowhere")
 
 
-def show_accounts(app: Tenant, envelope: Envelope, meter: TokenMeter) -> None:
+def show_accounts(app: Tenant, envelope: Envelope, tokens: Tokens) -> None:
     """What the audit journal says was called, and what a model was spared."""
     journal = journal_path(app.data)
     rows = [row.to_json() for row in read_rows(journal, run_id=envelope.run_id)]
@@ -161,15 +179,14 @@ def show_accounts(app: Tenant, envelope: Envelope, meter: TokenMeter) -> None:
     check(chain.ok, "the chain verifies")
 
     title("What it costs, and what it saves")
-    report = meter.report()
     kept = sum(number(call["result_bytes"]) for call in calls)
     handed = len(json.dumps(envelope.data))
-    kinds = ", ".join(f"{kind} {tokens}" for kind, tokens in report.by_kind)
-    print(f"read and written        {report.spent:>8,} tokens   ({kinds})")
-    print(f"all definitions upfront {report.upfront:>8,} tokens   before the first question is asked")
+    kinds = ", ".join(f"{kind} {cost}" for kind, cost in sorted(tokens.by_kind.items()))
+    print(f"read and written        {tokens.spent:>8,} tokens   ({kinds})")
+    print(f"all definitions upfront {tokens.upfront:>8,} tokens   before the first question is asked")
     print(f"kept in the sandbox     {kept:>8,} bytes    of tool results, about {kept // 4:,} tokens")
     print(f"handed over             {handed:>8,} bytes    of result")
-    saved = report.upfront + kept // 4 - report.spent
+    saved = tokens.upfront + kept // 4 - tokens.spent
     total = COLOUR.of("green", f"saved                   {saved:>8,} tokens")
     print(f"{total}   (definitions counted; results estimated at 4 bytes a token)")
     check(saved > 0 and kept > 100 * handed, "the large data stayed inside")

@@ -55,8 +55,9 @@ def node_packages(source: Path) -> Path:
 
 
 def node_environment() -> dict[str, str]:
-    """Our environment with this Node first on the path."""
-    return {**os.environ, "PATH": f"{NODE}{os.pathsep}{os.environ.get('PATH', '')}"}
+    """Our environment with this Node first on the path; a program is compiled once in a run, not at each start."""
+    path = f"{NODE}{os.pathsep}{os.environ.get('PATH', '')}"
+    return {**os.environ, "PATH": path, "NODE_COMPILE_CACHE": str(run_folder() / "compiled")}
 
 
 @contextmanager

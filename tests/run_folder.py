@@ -7,10 +7,15 @@ own; short, because a socket's path holds 107 bytes.
 from __future__ import annotations
 
 import atexit
+import fcntl
 import os
 import shutil
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
 
 _VARIABLE: Final = "TEST_RUN_FOLDER"  # what this process starts finds the same folder
 _PREFIX: Final = "moonpool-run-"
@@ -36,6 +41,15 @@ def fresh_data(folder: Path) -> Path:
     folder.mkdir(exist_ok=True)
     (folder / "environments").symlink_to(environments())
     return folder
+
+
+@contextmanager
+def made_once(name: str) -> Generator[Path]:
+    """A file of this run. The first worker that asks finds none and writes it; the others wait for that."""
+    place = run_folder() / name
+    with place.with_suffix(".lock").open("wb") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield place
 
 
 def _create() -> Path:

@@ -21,7 +21,7 @@ from bench.retrieval.systems import asked_text
 from bench.tokens import face_cost
 from moonpool.catalog.questions import QUERIES_MAX
 from moonpool.catalog.render import ALSO_MAX, hit_lines
-from moonpool.catalog.tokens import DefinitionCosts, count_tokens
+from moonpool.catalog.tokens import count_tokens, definition_text
 from moonpool.server.mcp.arguments import LIMIT_DEFAULT
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def replay(collection: Collection, catalog: Catalog) -> Replay | None:
         discovery_tokens_all_in=sum(spent) / len(tasks) - FIXED_TOKENS + face.definitions + face.instructions,
         face_tokens=face.definitions,
         instructions_tokens=face.instructions,
-        upfront_tokens=DefinitionCosts().upfront(collection.manifest.tools()),
+        upfront_tokens=sum(count_tokens(definition_text(tool)) for tool in collection.manifest.tools()),
     )
 
 

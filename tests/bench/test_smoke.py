@@ -14,15 +14,23 @@ import pytest
 from bench.rows import ROWS
 from bench.sizes import TINY
 
+from run_folder import made_once
+
 ROOT = Path(__file__).parents[2]
 COUNTS = {"rate": TINY.concurrency, "answer": TINY.concurrency, "live": TINY.live, "tools": TINY.tools}
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(800)]
 
 
 @pytest.fixture(scope="module")
-def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+def document() -> dict[str, Any]:
     """One run of everything that does not need the data environment, which takes minutes to build."""
-    path = tmp_path_factory.mktemp("bench") / "out.json"
+    with made_once("bench-document.json") as path:
+        if not path.exists():
+            _measure_everything(path)
+        return json.loads(path.read_text(encoding="utf-8"))
+
+
+def _measure_everything(path: Path) -> None:
     command = [sys.executable, "-m", "bench", "--tiny", "--env", "base", "--no-peers", "--json", str(path)]
     ended = subprocess.run(
         command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=700, check=False, env=_env()
@@ -30,7 +38,6 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     assert ended.returncode == 0, ended.stderr[-4000:]
     assert "first execution of a new tenant, base" in ended.stdout
     assert "Exception" not in ended.stderr, ended.stderr[-4000:]
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def _env() -> dict[str, str]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from apps import DATA
+from run_folder import made_once
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -19,12 +20,19 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 @pytest.fixture(scope="module")
 def compared() -> dict[str, Any]:
+    with made_once("bench-tokens.json") as path:
+        if not path.exists():
+            path.write_text(_compare(), encoding="utf-8")
+        return json.loads(path.read_text(encoding="utf-8"))["tasks"]
+
+
+def _compare() -> str:
     command = [sys.executable, "-m", "bench.tokens", "--only", "tasks", "--quick", "--json"]
     kept = {name: value for name, value in os.environ.items() if not name.startswith("MOONPOOL_")}
     env = {**kept, "MOONPOOL_DATA_DIR": str(DATA)}
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=550, check=False, env=env)
     assert ended.returncode == 0, ended.stderr[-4000:]
-    return json.loads(ended.stdout)["tasks"]
+    return ended.stdout
 
 
 def test_every_task_ends_right_at_the_first_try(compared: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""The tokenizer counts right, the meter adds up."""
+"""The tokenizer counts right, and little of what there is is shown."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import pytest
 
 from catalog.builders import catalog_of, listing
 from moonpool.catalog.render import hit_lines, manifest_lines
-from moonpool.catalog.tokens import CHUNK_CHARS, DefinitionCosts, TokenMeter, count_tokens, definition_text
-from moonpool.core.manifest import Manifest
+from moonpool.catalog.tokens import CHUNK_CHARS, count_tokens, definition_text
 
 if TYPE_CHECKING:
     from moonpool.catalog.catalog import Catalog
@@ -48,51 +47,16 @@ def test_definition_is_counted_as_the_messages_api_takes_it() -> None:
     assert definition_text(tool) == '{"name":"t","description":"D","input_schema":{"type":"object"}}'
 
 
-def test_a_definition_is_counted_once_while_it_stays_the_same() -> None:
-    asked: list[str] = []
-    costs = DefinitionCosts(count=lambda text: asked.append(text) or len(text))
-    before, same, after = (
-        listing(server, {"name": "t", "description": text}).tools[0]
-        for server, text in (("a", "old"), ("b", "old"), ("a", "new"))
-    )
-
-    assert costs.upfront([before, same, before]) == 3 * costs.of(before)
-    assert len(asked) == 1
-    costs.of(after)
-    assert len(asked) == 2
-
-
-def test_meter_compares_spent_with_upfront() -> None:
-    manifest = Manifest(servers=(listing("a", {"name": "t", "description": "x" * 100}),))
-    meter = TokenMeter(manifest, costs=DefinitionCosts(count=lambda _text: 1_000), count=len)
-    meter.spend("search", "12345")
-    meter.spend("search", "12345")
-    meter.spend("definition", "x" * 90)
-
-    assert meter.report().to_json() == {
-        "upfront": 1_000, "spent": 100, "saved": 900, "reduction": 0.9, "by_kind": {"search": 10, "definition": 90},
-    }  # fmt: skip
-
-
-def test_meter_does_not_flatter() -> None:
-    meter = TokenMeter(Manifest(), count=len)
-    meter.spend("search", "12345")
-
-    assert (meter.report().saved, meter.report().reduction) == (-5, 0.0)
-
-
 @pytest.mark.req("H-077")
 def test_search_and_two_definitions_cost_a_fraction_of_all_definitions(published_catalog: Catalog) -> None:
-    meter = TokenMeter(published_catalog.manifest)
-    meter.spend("manifest", manifest_lines(published_catalog.servers()))
+    upfront = sum(count_tokens(definition_text(tool)) for tool in published_catalog.manifest.tools())
     hits = published_catalog.search(["read git log", "current time"], limit=5)
-    meter.spend("search", hit_lines(hits))
-    for hit in hits[:2]:
-        meter.spend("definition", definition_text(published_catalog.find_path(hit.path)))
+    read = [definition_text(published_catalog.find_path(hit.path)) for hit in hits[:2]]
+    spent = sum(map(count_tokens, [manifest_lines(published_catalog.servers()), hit_lines(hits), *read]))
 
-    assert [kind for kind, _ in meter.report().by_kind] == ["definition", "manifest", "search"]
-    assert meter.report().upfront > 50_000
-    assert meter.report().reduction > 0.98
+    assert len(read) == 2
+    assert upfront > 50_000
+    assert spent < 0.02 * upfront
 
 
 def test_manifest_does_not_grow_with_tools() -> None:

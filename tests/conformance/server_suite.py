@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from apps import DATA
 from conformance.suite import NODE, SUITE, Verdict
+from installs import node_environment
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -59,7 +60,7 @@ async def run_suite(revision: str, era: str, scratch: Path) -> Report:
         process = await asyncio.create_subprocess_exec(
             NODE, SUITE / "dist" / "index.js", "server", "--url", url, "--requirements", revision,
             "-o", scratch / "out",
-            cwd=scratch, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, env={**os.environ, "NO_COLOR": "1"},
+            cwd=scratch, stdin=DEVNULL, stdout=PIPE, stderr=STDOUT, env={**node_environment(), "NO_COLOR": "1"},
         )  # fmt: skip
         try:
             async with asyncio.timeout(_RUN_S):

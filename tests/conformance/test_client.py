@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 
+import msgspec
 import pytest
 
 from conformance.suite import BEYOND, EXPECTED, REVISIONS, Verdict, chosen, required_scenarios, run_scenario, tell
+from run_folder import made_once
 
 AT_ONCE = 4
 REQUIRED = [(revision, scenario) for revision in REVISIONS for scenario in required_scenarios(revision)]
@@ -19,7 +21,7 @@ pytestmark = [pytest.mark.anyio, pytest.mark.timeout(400), pytest.mark.slow]
 async def verdicts(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> dict[tuple[str, str], Verdict]:
-    """The verdict on every scenario that was selected, a few at a time: each waits most of its time."""
+    """The verdict on every scenario that was selected, a few at a time: each waits most of its time. Once in a run."""
     turn = asyncio.Semaphore(AT_ONCE)
 
     async def judge(revision: str, scenario: str) -> tuple[tuple[str, str], Verdict]:
@@ -33,9 +35,12 @@ async def verdicts(
         for item in own
         if hasattr(item, "callspec")
     }
-    found = dict(await asyncio.gather(*(judge(*case) for case in sorted(wanted))))
-    tell(summary(found))
-    return found
+    with made_once("conformance-client.json") as place:
+        if not place.exists():
+            found = await asyncio.gather(*(judge(*case) for case in sorted(wanted)))
+            tell(summary(dict(found)))
+            place.write_bytes(msgspec.json.encode(found))
+        return dict(msgspec.json.decode(place.read_bytes(), type=list[tuple[tuple[str, str], Verdict]]))
 
 
 def summary(found: dict[tuple[str, str], Verdict]) -> str:

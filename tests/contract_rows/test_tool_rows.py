@@ -9,10 +9,12 @@ from unittest.mock import AsyncMock
 import anyio
 import pytest
 
+from moonpool.core.json import digest_bytes
 from moonpool.core.manifest import Manifest, ServerListing, ToolDefinition
 from moonpool.engine.tool_registry import ToolRegistry
 from moonpool.features.drift.service import DriftWatch
-from moonpool.store.fake import MemoryAcceptances
+from moonpool.features.drift.table import AcceptanceStore
+from moonpool.store.paths import acceptance_dir
 from moonpool.tools.listing_cache import CachedListing
 from moonpool.wrappers.tree import render_tree
 
@@ -90,10 +92,16 @@ async def test_expiry_notification_and_refresh_each_ask_the_server_once(tmp_path
     server = _Counting()
     old = CachedListing(listing=LISTING, era="2025-11-25", listed_at=time.time() - 3600)
     asked: list[int] = []
+    key = digest_bytes(b"complete")
     watch = DriftWatch(
-        {"complete": "key"}, MemoryAcceptances(), pauses=True, principal="p", record=AsyncMock(), redact=str
+        {"complete": key},
+        AcceptanceStore(acceptance_dir(tmp_path)),
+        pauses=True,
+        principal="p",
+        record=AsyncMock(),
+        redact=str,
     )
-    tool_registry = ToolRegistry({"complete": "key"}, server, _Cache(old), tmp_path, ttl_s=60, watch=watch)
+    tool_registry = ToolRegistry({"complete": key}, server, _Cache(old), tmp_path, ttl_s=60, watch=watch)
     with anyio.fail_after(30):
         await tool_registry.snapshot()
         await tool_registry.snapshot()

@@ -162,9 +162,9 @@ result = [replies[0].ok, replies[1].error['type'], found, shown, told]
 
 
 @pytest.mark.slow
-async def test_200_tenants_on_real_zygotes_see_nothing_of_their_neighbours() -> None:
+async def test_40_tenants_on_real_zygotes_see_nothing_of_their_neighbours() -> None:
     """One process; some zygotes at a time, as `zygotes_max` allows. Each tries what the next one has."""
-    data, names = fresh_data(run_folder() / "tenants"), [f"t{number}" for number in range(200)]
+    data, names = fresh_data(run_folder() / "tenants"), [f"t{number}" for number in range(40)]
     chosen, runs, turn = Settings.load({}, data_dir=data), dict[str, list[str]](), asyncio.Semaphore(4)
     async with (
         PathsServer().serving() as server,

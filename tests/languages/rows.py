@@ -241,11 +241,11 @@ ROWS: dict[str, Row] = {
             "globalThis.result = got.reduce((sum, one) => sum + one.data.n, 0)"
         ),
         bash=(
-            "seq 0 99 | xargs -P 8 -I N moonpool call echo.echo '{\"n\": N}' > answers\n"
+            "seq 238 257 | xargs -P 8 -I N moonpool call echo.echo '{\"n\": N}' > answers\n"
             "grep -o '[0-9]*' answers | paste -sd+ | bc 2>/dev/null || "
             "{ sum=0; for n in $(grep -o '[0-9]*' answers); do sum=$((sum + n)); done; echo $sum; }"
         ),
-        data=4950,
+        data=4950,  # in Bash, where each call is a process, of twenty that have the same sum
     ),
     "a failing tool is an outcome": Row(
         req=("H-027",),

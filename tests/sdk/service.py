@@ -20,11 +20,12 @@ from moonpool.bootstrap.session_tenants import TenantsOfSessions
 from moonpool.bootstrap.stores import FileStores, FolderStores
 from moonpool.bootstrap.tenant import open_tenant
 from moonpool.configuration.policies import policy_in_force
+from moonpool.core.scopes import SCOPES
 from moonpool.features.approvals.events import EventApprover
 from moonpool.features.approvals.files import open_queue
 from moonpool.sdk.engines import shared_engine
 from moonpool.sdk.options import SessionOptions
-from moonpool.server.http.callers import SCOPES, AuthenticationError, HttpCaller
+from moonpool.server.http.callers import AuthenticationError, HttpCaller
 from moonpool.server.http.sessions.application import sessions_application
 from moonpool.server.http.sessions.registry import SessionRegistry
 from moonpool.server.http.sessions.tenants import SessionBounds
@@ -127,7 +128,7 @@ class ServiceThread:
                 self.callers[key] = HttpCaller(
                     organisation=name,
                     principal=f"user:https://issuer#{number}" if is_person else f"key:{name}-{number}",
-                    scopes=frozenset() if key == keys.powerless else SCOPES,
+                    scopes=frozenset() if key == keys.powerless else frozenset(SCOPES),
                     is_person=is_person,
                     profile="direct" if key == keys.direct else None,
                 )

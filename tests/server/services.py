@@ -13,10 +13,11 @@ import httpx2
 from apps import DATA
 from moonpool.bootstrap.admission import open_admission
 from moonpool.bootstrap.service import open_service
+from moonpool.core.scopes import SCOPES
 from moonpool.ipybox.mcp_server.hosted import served_profiles
 from moonpool.server.http.admission import Bearers, Everybody
 from moonpool.server.http.application import Application
-from moonpool.server.http.callers import SCOPES, HttpCaller
+from moonpool.server.http.callers import HttpCaller
 from moonpool.server.http.health import Readiness
 from moonpool.server.http.request_limits import Names
 from moonpool.server.http.serving import ServiceListener, http_served
@@ -38,7 +39,8 @@ STREAMS = {**JSON_TYPE, "accept": "application/json, text/event-stream"}
 
 def caller(name: str, organisation: str = "default", **more: Any) -> HttpCaller:
     """Whoever sends `name` as credential."""
-    return HttpCaller(**{"organisation": organisation, "principal": f"key:{name}", "scopes": SCOPES, **more})
+    given: dict[str, Any] = {"organisation": organisation, "principal": f"key:{name}", "scopes": frozenset(SCOPES)}
+    return HttpCaller(**{**given, **more})
 
 
 @dataclass(frozen=True)

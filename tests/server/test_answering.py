@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.core.audit_records import ApprovalGrantRecord
-    from moonpool.server.http.callers import Scope
+    from moonpool.core.scopes import Scope
 
 ISSUER = "https://login.example.com"
 NOW = 1_000_000.0

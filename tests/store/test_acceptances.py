@@ -12,7 +12,6 @@ import pytest
 from moonpool.features.drift.database_table import AcceptanceRows
 from moonpool.features.drift.model.acceptance import Accepted
 from moonpool.features.drift.table import AcceptanceStore
-from moonpool.store.fake import MemoryAcceptances
 from moonpool.store.paths import acceptance_dir
 from tenant_databases import organisation, tenant_database, tenant_rows
 
@@ -26,11 +25,11 @@ KEY = "sha256:" + "ab" * 32
 ONE = Accepted(tools={"a": {"name": "a"}}, gone=frozenset("b"), noticed={"a": "sha256:1"})
 
 
-@pytest.fixture(params=["disk", "memory", "postgresql"])
+@pytest.fixture(params=["disk", "postgresql"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> AcceptanceStorage:
     if request.param == "postgresql":
         return AcceptanceRows(request.getfixturevalue("tenant_rows"))
-    return AcceptanceStore(acceptance_dir(tmp_path)) if request.param == "disk" else MemoryAcceptances()
+    return AcceptanceStore(acceptance_dir(tmp_path))
 
 
 def test_what_is_kept_is_found_again_and_nothing_before(store: AcceptanceStorage) -> None:

@@ -28,7 +28,6 @@ from moonpool.features.recordings.model import (
 )
 from moonpool.features.recordings.table import RecordingsFile
 from moonpool.features.recordings.writer import RecordingWriter
-from moonpool.store.fake import MemoryRecordings
 from moonpool.store.sealing import Sealer
 
 if TYPE_CHECKING:
@@ -139,15 +138,11 @@ def come_so_far(writer: RecordingWriter, run_id: str) -> None:
     assert there.wait(30)
 
 
-@pytest.fixture(params=["memory", "file"])
-def storage(request: pytest.FixtureRequest, tmp_path: Path) -> Keeper:
+@pytest.fixture
+def storage(tmp_path: Path) -> Keeper:
     """Writes with a function, and gives what reads it."""
 
     def keep(write: Callable[[Recordings], None]) -> RecordingReader:
-        if request.param == "memory":
-            memory = MemoryRecordings()
-            write(memory)
-            return memory
         with writing(tmp_path) as writer:
             write(writer)
         return reader(tmp_path)

@@ -25,6 +25,7 @@ from moonpool.bootstrap.stores import open_stores
 from moonpool.bootstrap.tenant import open_tenant
 from moonpool.bootstrap.terminal_tenants import TerminalTenants
 from moonpool.configuration.policies import policy_in_force
+from moonpool.core.scopes import SCOPES
 from moonpool.core.version import VERSION
 from moonpool.features.approvals.events import EventApprover
 from moonpool.features.approvals.files import open_queue
@@ -34,7 +35,7 @@ from moonpool.sandboxes.identity import serves_several_tenants
 from moonpool.sandboxes.shielding import finish
 from moonpool.server.http.admission import Everybody, caller_in
 from moonpool.server.http.application import admins_only, asgi_route, mounted
-from moonpool.server.http.callers import SCOPES, HttpCaller
+from moonpool.server.http.callers import HttpCaller
 from moonpool.server.http.exposition import Exposed, LimitFigures, PoolGauges
 from moonpool.server.http.figures import Metrics
 from moonpool.server.http.lapsed_callers import lapsed_callers_ended
@@ -430,7 +431,7 @@ def everybody(profile: str | None, profiles: Profiles = PROFILES) -> Admission:
     if profile is not None:
         profiles.find(profile)
     return Everybody(
-        HttpCaller(organisation=DEFAULT_TENANT, principal=local_principal(), scopes=SCOPES, profile=profile)
+        HttpCaller(organisation=DEFAULT_TENANT, principal=local_principal(), scopes=frozenset(SCOPES), profile=profile)
     )
 
 

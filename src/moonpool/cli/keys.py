@@ -16,7 +16,8 @@ from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from moonpool.cli.limit_options import limit_options, limits_given, limits_told
 from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.cli.service_data import administered, data_dir_option, database_url_option, with_service_data
-from moonpool.features.keys.model import DEFAULT_SCOPES, SCOPES, KeySpec, scopes_of
+from moonpool.core.scopes import DEFAULT_SCOPES, SCOPES
+from moonpool.features.keys.model import KeySpec, scopes_of
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -42,7 +42,6 @@ class IssuerMetadata:
     names_itself_in_answers: bool = False  # RFC 9207
     takes_client_documents: bool = False
     jwks_uri: str = ""  # not checked: a login needs no keys
-    guessed: bool = False  # no metadata: the default paths of revision 2025-03-26
 
 
 def read_resource(raw: JsonObject, *, server_url: str) -> ResourceMetadata:
@@ -85,14 +84,13 @@ def read_issuer(raw: JsonObject, *, server_url: str) -> IssuerMetadata:
 
 
 def default_issuer(server_url: str) -> IssuerMetadata:
-    """The authorization server of a server without metadata (2025-03-26)."""
+    """The default paths of an authorization server, for a server without metadata (2025-03-26)."""
     root = origin(server_url)
     return IssuerMetadata(
         issuer=root,
         authorization_endpoint=f"{root}/authorize",
         token_endpoint=f"{root}/token",
         registration_endpoint=f"{root}/register",
-        guessed=True,
     )
 
 

@@ -13,13 +13,16 @@ import re
 import secrets
 import string
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal
 
 from moonpool.core.errors import InputError
+from moonpool.core.scopes import DEFAULT_SCOPES, SCOPES
 from moonpool.features.caller_limits.model import NO_LIMITS, CallerLimits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from moonpool.core.scopes import Scope
 
 KEYS_MAX: Final = 1_000
 """Of one organisation, revoked and expired ones included."""
@@ -30,10 +33,6 @@ _ID_BYTES: Final = 8
 _START: Final = "sk-"
 _KEY: Final = re.compile(rf"sk-[a-z0-9]{{1,16}}-[A-Za-z0-9]{{{SECRET_CHARS}}}", re.ASCII)
 _PROFILE: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}", re.ASCII)
-
-Scope: TypeAlias = Literal["execute", "files", "approve", "admin"]
-SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
-DEFAULT_SCOPES: Final[tuple[Scope, ...]] = ("execute", "files")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import func, insert, or_, select, update
 
+from moonpool.core.scopes import SCOPES
 from moonpool.features.caller_limits.model import CallerLimits, limit_columns
-from moonpool.features.keys.model import KEYS_MAX, SCOPES, ApiKey
+from moonpool.features.keys.model import KEYS_MAX, ApiKey
 from moonpool.store.database.tables import API_KEY, ORGANISATION
 
 if TYPE_CHECKING:

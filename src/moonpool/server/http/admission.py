@@ -18,8 +18,9 @@ from moonpool.server.http.request_limits import RequestError
 if TYPE_CHECKING:
     from collections.abc import Callable, MutableMapping, Sequence
 
+    from moonpool.core.scopes import Scope
     from moonpool.server.http.authentication.failures import FailedAuthentications
-    from moonpool.server.http.callers import Authenticator, Scope
+    from moonpool.server.http.callers import Authenticator
 
     HttpScope = MutableMapping[str, Any]
 

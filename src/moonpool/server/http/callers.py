@@ -10,7 +10,7 @@ the id of the only tenant that the request can reach, `(organisation, principal)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Protocol
 
 from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.features.caller_limits.model import NO_LIMITS, CallerLimits
@@ -18,8 +18,7 @@ from moonpool.features.caller_limits.model import NO_LIMITS, CallerLimits
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-Scope: TypeAlias = Literal["execute", "files", "approve", "admin"]
-SCOPES: Final[frozenset[Scope]] = frozenset(get_args(Scope))
+    from moonpool.core.scopes import Scope
 
 
 class AuthenticationError(MoonpoolError):

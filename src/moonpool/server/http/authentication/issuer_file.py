@@ -21,7 +21,7 @@ from moonpool.oauth.errors import OAuthError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from moonpool.server.http.callers import Scope
+    from moonpool.core.scopes import Scope
 
 AUTH_TIME: Final = "auth_time"
 """The claim that says when a user logged in (RFC 9068): tokens of machines do not have it."""

@@ -10,14 +10,14 @@ the configured issuer, and nothing of the request is in their target.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
+from moonpool.core.scopes import DEFAULT_SCOPES, SCOPES
 from moonpool.oauth.addresses import issuer_metadata_addresses, origin
 from moonpool.server.http.authentication.resource import MCP, SSE
-from moonpool.server.http.callers import Scope
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -25,14 +25,13 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.types import Scope as ConnectionScope
 
+    from moonpool.core.scopes import Scope
     from moonpool.server.http.authentication.issuer_file import IssuerEntry
     from moonpool.server.http.authentication.resource import Resource
 
 ChallengeError: TypeAlias = Literal["", "invalid_token", "insufficient_scope"]
 
 WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
-FIRST_SCOPES: Final[tuple[Scope, ...]] = ("execute", "files")
-"""What a client without a token is told to ask for; the rest when it needs it."""
 _AS_WELL_KNOWN: Final = "/.well-known/oauth-authorization-server"
 _OIDC_WELL_KNOWN: Final = "/.well-known/openid-configuration"
 _DOORS: Final = {"/message": SSE}
@@ -51,7 +50,7 @@ class ResourceMetadata:
         path = _DOORS.get(path, path)
         well_known = f"{WELL_KNOWN}{path}" if self._resource.is_path(path) else WELL_KNOWN
         where = self._resource.identifier(well_known, origin=_origin_of(connection))
-        scopes = FIRST_SCOPES if missing is None else (missing,)
+        scopes = DEFAULT_SCOPES if missing is None else (missing,)  # the rest when it needs it
         return _bearer_challenge(
             _error_of(connection, missing), resource_metadata=where, scope=" ".join(self._names(scopes))
         )
@@ -72,7 +71,7 @@ class ResourceMetadata:
         document = {
             "resource": self._resource.identifier(path, origin=_origin_of(request.scope)),
             "authorization_servers": [entry.url for entry in self._issuers],
-            "scopes_supported": self._names(get_args(Scope)),
+            "scopes_supported": self._names(SCOPES),
             "bearer_methods_supported": ["header"],
             "resource_name": "Moonpool",
         }

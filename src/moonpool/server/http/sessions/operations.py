@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from starlette.requests import Request
     from starlette.responses import Response
 
-    from moonpool.server.http.callers import HttpCaller, Scope
+    from moonpool.core.scopes import Scope
+    from moonpool.server.http.callers import HttpCaller
 
     Endpoint: TypeAlias = Callable[[Request, HttpCaller], Awaitable[Response]]
 

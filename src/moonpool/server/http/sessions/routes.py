@@ -8,7 +8,7 @@ from starlette.responses import Response, StreamingResponse
 
 from moonpool.catalog.render import one_line
 from moonpool.core.errors import InputError
-from moonpool.server.http.sessions import messages, operations, told
+from moonpool.server.http.sessions import messages, operations, serialization
 from moonpool.server.http.sessions.approvals import answer_question, answer_request, answerer_of, open_requests
 from moonpool.server.http.sessions.bodies import body_of, json_answer, query_of, while_client_waits
 from moonpool.server.http.sessions.errors import TooManySessionsError
@@ -252,7 +252,7 @@ class SessionRoutes:
             messages.OpenApproval(
                 principal=queued.request.principal,
                 session_id=queued.request.session_id,
-                request=told.approval_body(queued.request),
+                request=serialization.approval_body(queued.request),
             )
             for queued in await open_requests(await self._registry.approvals(caller))
         )
@@ -298,14 +298,16 @@ class SessionRoutes:
         asked = await body_of(request, messages.TakeCheckpoint)
         with session.in_use():
             taken = await while_client_waits(request, session.checkpoint(asked.name))
-        return json_answer(messages.CheckpointAnswer(checkpoint=told.checkpoint_ref(taken), state=session.state))
+        return json_answer(
+            messages.CheckpointAnswer(checkpoint=serialization.checkpoint_ref(taken), state=session.state)
+        )
 
     async def undo(self, request: Request, caller: HttpCaller) -> Response:
         session = self._session(request, caller)
         asked = await body_of(request, messages.Undo)
         with session.in_use():
             undone = await while_client_waits(request, session.undo(asked))
-        return json_answer(messages.UndoAnswer(undone=told.undone_body(undone), state=session.state))
+        return json_answer(messages.UndoAnswer(undone=serialization.undone_body(undone), state=session.state))
 
     async def network(self, request: Request, caller: HttpCaller) -> Response:
         session = self._session(request, caller)

@@ -22,7 +22,7 @@ from moonpool.engine.events import CallEventsDropped, OutputChunk, RunEnded, run
 from moonpool.engine.server_request_events import ServerQuestion
 from moonpool.features.approvals.events import ApprovalQuestion
 from moonpool.sandboxes.shielding import finish
-from moonpool.server.http.sessions import lines, told
+from moonpool.server.http.sessions import lines, serialization
 from moonpool.server.http.sessions.errors import ExecutionUnwantedError, error_body
 
 if TYPE_CHECKING:
@@ -180,11 +180,11 @@ class RunningCode:
                 name: Any = event.stream.name.lower()
                 self._hear(name, self._texts[name].decode(event.data), event.dropped_bytes)
             case CallStarted() | CallEnded() | CallProgress():
-                self._tell(told.call_line(event, self._next()))
+                self._tell(serialization.call_line(event, self._next()))
             case CallEventsDropped():
                 self._tell(lines.CallsDroppedLine(seq=self._next(), count=event.count))
             case ApprovalQuestion():
-                self._tell(told.approval_line(event.request, self._next(), whole=self._at_terminal))
+                self._tell(serialization.approval_line(event.request, self._next(), whole=self._at_terminal))
                 self._watch(event.request.request_id, event.wait_over)
             case ServerQuestion():
                 self._ask(event)
@@ -199,7 +199,7 @@ class RunningCode:
             self._tell(lines.OutputLine(seq=self._next(), stream=stream, text=text, dropped_bytes=dropped_bytes))
 
     def _ask(self, question: ServerQuestion) -> None:
-        question_id = told.new_id()
+        question_id = serialization.new_id()
         self.questions[question_id] = question
         self._tell(
             lines.QuestionLine(

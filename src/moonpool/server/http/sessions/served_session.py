@@ -17,7 +17,7 @@ from moonpool.engine.code_request import CodeRequest, check_request
 from moonpool.features.approvals.model import ApprovalAnswerError
 from moonpool.network.rules import HeaderCredential, NetworkRules, parse_domain
 from moonpool.sandboxes.shielding import finish
-from moonpool.server.http.sessions import messages, told
+from moonpool.server.http.sessions import messages, serialization
 from moonpool.server.http.sessions.errors import (
     ExecutionIdUsedError,
     ExecutionUnwantedError,
@@ -188,7 +188,7 @@ class ServedSession:
             raise TooManySessionsError(f"{count} executions ({size:,} characters) run or wait here; wait for some")
         at_terminal = self.origin.is_terminal
         execution = RunningCode(
-            asked.id or told.new_id(), digest, len(asked.code), self._ended, at_terminal=at_terminal
+            asked.id or serialization.new_id(), digest, len(asked.code), self._ended, at_terminal=at_terminal
         )
         self._forget_oldest()
         self._executions[execution.execution_id] = execution
@@ -254,10 +254,10 @@ class ServedSession:
     def _ended(self, envelope: Envelope, seq: int) -> ResultLine | PrintedLine:
         recovery = self._session.last_recovery
         recovered = recovery[1] if recovery is not None and recovery[0] == envelope.run_id else None
-        self.usage = told.usage_with(self.usage, envelope)
+        self.usage = serialization.usage_with(self.usage, envelope)
         if self.origin.is_terminal:
-            return told.printed_line(envelope, seq)
-        return told.result_line(envelope, seq, self.state, recovered)
+            return serialization.printed_line(envelope, seq)
+        return serialization.result_line(envelope, seq, self.state, recovered)
 
     def _forget_oldest(self) -> None:
         size = 0
@@ -278,7 +278,9 @@ class ServedSession:
     def state(self) -> messages.SessionState:
         """What changes of it."""
         wanted = self.origin.wanted
-        return told.session_state(self._session, checkpoints=wanted.checkpoints, network=wanted.network is not None)
+        return serialization.session_state(
+            self._session, checkpoints=wanted.checkpoints, network=wanted.network is not None
+        )
 
     @property
     def engine_session(self) -> Session:

@@ -16,7 +16,6 @@ from mcp.shared.exceptions import MCPError
 
 from moonpool.core.calls import CallErrorType
 from moonpool.core.json import digest_json
-from moonpool.core.manifest import RESERVED_PREFIX
 from moonpool.engine.direct_calls import ClientCall, call_directly
 from moonpool.engine.request_state import RequestStateError
 from moonpool.server.mcp.client_requests import ROOTS, SAMPLE, LeavingAsker, SendingAsker, WaitingClient
@@ -165,11 +164,6 @@ def protocol_error(error: CallError, version: str, *, uri: str = "") -> MCPError
     passes = code == types.INVALID_PARAMS or code not in range(-32768, -31999)
     passes |= not modern and (code == URL_ELICITATION_REQUIRED or code in _OF_THE_SERVER)
     return MCPError(code, error.message, error.rpc.data) if passes else MCPError(types.INTERNAL_ERROR, error.message)
-
-
-def is_protocols(call: DirectCall) -> bool:
-    """Whether one of the protocol's own methods is called, and no tool."""
-    return call.tool.startswith(RESERVED_PREFIX)
 
 
 def _asker(ctx: Context, able: Abilities, parked: Parked[Any], turn: asyncio.Lock) -> RequestResponder:

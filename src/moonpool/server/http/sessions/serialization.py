@@ -1,4 +1,4 @@
-"""What the engine says, as lines and answers."""
+"""What the engine says, in the types that go over the wire: lines and answers."""
 
 from __future__ import annotations
 
