@@ -21,7 +21,7 @@ PRIVATE = "/home/ada/.secret and the line that failed"
 class Broken:
     """Tools and resources of which nothing works."""
 
-    offer = offer_of("tools", "base")
+    offer, tracing = offer_of("tools", "base"), None
 
     @property
     def resources(self) -> Any:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import anyio
 import pytest
 
+from moonpool.bootstrap import database
 from moonpool.bootstrap.admission import Admitted
 from moonpool.bootstrap.database import open_service_data
 from moonpool.bootstrap.stores import FileStores
@@ -221,6 +222,7 @@ async def test_rows_of_one_organisation_leave_out_none_of_another(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(table, "LISTED_MAX", 1)
+    monkeypatch.setattr(database, "serves_several_tenants", lambda: True)
     async with open_service_data(Settings.load({}), tmp_path, {}) as data:
         for organisation in ("acme", "globex"):
             await data.organisations.ensure(organisation)
