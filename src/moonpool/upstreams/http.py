@@ -33,7 +33,6 @@ from moonpool.net.bounded_bodies import BodyRefusedError, EventStream, read_body
 from moonpool.net.message_limits import RESULT_BYTES_MAX, exceeded_json
 from moonpool.net.throttle import pieces, unasked
 from moonpool.net.trust import system_trust
-from moonpool.network.public_http import PublicTransport
 from moonpool.oauth.addresses import origin
 from moonpool.oauth.challenge import bearer_challenge
 from moonpool.oauth.credentials import RENEWAL_COUNT_MAX
@@ -252,8 +251,14 @@ def contained_client(
         verify=system_trust(),
         timeout=httpx2.Timeout(CONNECT_S, read=None),
         limits=limits,
-        transport=PublicTransport(limits=limits) if config.public_only else None,
+        transport=_public_transport(limits) if config.public_only else None,
     )
+
+
+def _public_transport(limits: httpx2.Limits) -> httpx2.AsyncBaseTransport:
+    from moonpool.network.public_http import PublicTransport  # noqa: PLC0415  for organisations' servers only
+
+    return PublicTransport(limits=limits)
 
 
 @asynccontextmanager
