@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 PLAIN: Final = {"mcp-protocol-version": "2025-11-25"}
 START_S: Final = 60.0
+_LENGTH: Final = re.compile(rb"content-length: (\d+)")
 
 
 class HttpClient:
@@ -33,15 +34,33 @@ class HttpClient:
 
     async def post(self, path: str, body: object, headers: dict[str, str] | None = None) -> tuple[int, Any]:
         """Status and decoded body."""
-        status, chunks = await self._ask(path, body, headers or {})
+        status, chunks = await self._answer(self.encoded(path, body, headers))
         text = b"".join([chunk async for chunk in chunks])
         if text.startswith((b"event:", b"data:", b":", b"id:")):
             text = text.rpartition(b"data:")[2]
         return status, json.loads(text) if text.strip() else None
 
+    def encoded(self, path: str, body: object, headers: dict[str, str] | None = None) -> bytes:
+        """A whole request, to be sent again and again."""
+        content = json.dumps(body).encode()
+        sent = {
+            "host": self._host,
+            "content-type": "application/json",
+            "accept": "application/json, text/event-stream",
+            "content-length": str(len(content)),
+            **(headers or {}),
+        }
+        head = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
+        return f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + content
+
+    async def send(self, request: bytes) -> tuple[int, bytes]:
+        """Status and body, which is not decoded."""
+        status, chunks = await self._answer(request)
+        return status, b"".join([chunk async for chunk in chunks])
+
     async def lines(self, path: str, body: object) -> AsyncIterator[dict[str, Any]]:
         """Each line of an NDJSON answer as it comes."""
-        status, chunks = await self._ask(path, body, {})
+        status, chunks = await self._answer(self.encoded(path, body))
         assert status == 200, status
         rest = b""
         async for chunk in chunks:
@@ -49,20 +68,11 @@ class HttpClient:
             for line in whole:
                 yield json.loads(line)
 
-    async def _ask(self, path: str, body: object, headers: dict[str, str]) -> tuple[int, AsyncIterator[bytes]]:
-        content = json.dumps(body).encode()
-        sent = {
-            "host": self._host,
-            "content-type": "application/json",
-            "accept": "application/json, text/event-stream",
-            "content-length": str(len(content)),
-            **headers,
-        }
-        head = "".join(f"{name}: {value}\r\n" for name, value in sent.items())
-        self._writer.write(f"POST {path} HTTP/1.1\r\n{head}\r\n".encode() + content)
+    async def _answer(self, request: bytes) -> tuple[int, AsyncIterator[bytes]]:
+        self._writer.write(request)
         answered = (await self._reader.readuntil(b"\r\n\r\n")).lower()
-        status = int(answered.split(b" ", 2)[1])
-        found = re.search(rb"content-length: (\d+)", answered)
+        status = int(answered[9:12])
+        found = _LENGTH.search(answered)
         return status, self._chunks(None if found is None else int(found[1]))
 
     async def _chunks(self, length: int | None) -> AsyncIterator[bytes]:
