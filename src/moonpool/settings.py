@@ -460,6 +460,8 @@ def _open_now(path: str, flags: int) -> int:
 
 def _from_text(variable: str, text: str, default: Any) -> Any:
     if default is None:
+        if not text:  # it would be the current folder
+            raise ConfigError(f"{variable} is empty; name a folder, or unset it")
         return Path(os.path.expanduser(text))  # noqa: PTH111
     try:
         return type(default)(text)

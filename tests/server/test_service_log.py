@@ -94,6 +94,11 @@ def test_a_file_of_settings_that_is_wrong_is_refused_by_name(tmp_path: Path, tex
     assert (ended.exit_code, str(file) in ended.stderr, said in ended.stderr) == (2, True, True)
 
 
+def test_an_empty_folder_is_not_the_current_one() -> None:
+    with pytest.raises(ConfigError, match="MOONPOOL_DATA_DIR is empty; name a folder"):
+        Settings.load({"MOONPOOL_DATA_DIR": ""})
+
+
 def test_a_file_of_settings_that_others_can_write_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "moonpool.toml"
     file.write_text("pool_low = 1", encoding="utf-8")
