@@ -76,7 +76,7 @@ class Killing:
         self.outcome = KillOutcome()
 
     def run(self, kills: int) -> KillOutcome:
-        for number in range(kills):
+        for number in range(self.outcome.kills, self.outcome.kills + kills):
             self._kill_one(number)
             self.look(f"after kill {number + 1}")
         return self.outcome

