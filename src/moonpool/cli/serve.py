@@ -19,7 +19,7 @@ from moonpool.cli.config_choice import data_folder, read_config
 from moonpool.cli.mcp import settings_of_service
 from moonpool.cli.serve_local import serve_local
 from moonpool.cli.service_log import ServiceLog
-from moonpool.cli.service_serving import drained, prepare_process, served_at_socket, stopping, taken_folder
+from moonpool.cli.service_serving import allow_open_files, drained, served_at_socket, stopping, taken_folder
 from moonpool.cli.settings import settings_option, use_settings
 from moonpool.core.errors import ConfigError, Fault, MoonpoolError
 from moonpool.environments.progress import stderr_progress
@@ -150,7 +150,7 @@ async def _serve(
 
     Raises MoonpoolError.
     """
-    prepare_process()
+    allow_open_files()
     settings = await settings_of_service(overrides)
     config = await asyncio.to_thread(read_config, config_path)
     state = _state_folder(settings, data_dir)

@@ -16,7 +16,7 @@ import msgspec
 
 from moonpool.bootstrap.service import open_service
 from moonpool.cli.config_choice import data_folder, read_config
-from moonpool.cli.service_serving import drained, prepare_process, report, served_at_socket, stopping, taken_folder
+from moonpool.cli.service_serving import allow_open_files, drained, report, served_at_socket, stopping, taken_folder
 from moonpool.cli.service_start import StartReport
 from moonpool.cli.standard_streams import code_of, one_sentence
 from moonpool.ipybox.mcp_server.hosted import served_profiles
@@ -43,7 +43,7 @@ def serve_local(config: Path | None, overrides: dict[str, Path | str | None], re
 
 
 async def _serve(config_path: Path | None, overrides: dict[str, Path | str | None], starter: _Starter) -> None:
-    prepare_process()
+    allow_open_files()
     settings = Settings.load(os.environ, **overrides)
     config = await asyncio.to_thread(read_config, config_path)
     state, readiness = data_folder(settings), Readiness()

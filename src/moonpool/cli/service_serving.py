@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import resource
 import signal
 from contextlib import asynccontextmanager, contextmanager, suppress
@@ -28,17 +27,7 @@ if TYPE_CHECKING:
     from moonpool.store.service_socket import ServiceSocket
 
 
-def prepare_process() -> None:
-    """Allow it the descriptors that it may need, and have the collector of reference cycles look less often.
-
-    A request leaves some 150 objects in cycles: with Python's thresholds, looking for them was a tenth of its processor
-    time. Twenty thousand objects are a few megabytes.
-    """
-    _allow_open_files()
-    gc.set_threshold(20_000, 20, 50)
-
-
-def _allow_open_files() -> None:
+def allow_open_files() -> None:
     """As many as connections may take with what is behind them, if this process may; many start with 1,024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(OPEN_FILES, hard)
