@@ -117,7 +117,7 @@ class S3Blobs:
                 return await self._listed(check_prefix(prefix), LISTED_MAX)
 
     async def _listed(self, prefix: str, count: int) -> Sequence[str]:
-        async for chunk in obstore.list(self._store, prefix, chunk_size=count):
+        async for chunk in obstore.list(self._store, prefix, chunk_size=count):  # pyright: ignore[reportUnknownMemberType]
             return [one["path"] for one in chunk]
         return []
 
