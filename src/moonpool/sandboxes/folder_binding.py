@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from moonpool.sandboxes.folder_trees import NO_LINKS, openat2
 from moonpool.sandboxes.host_folders import FolderError
+from moonpool.store.beneath import NO_LINKS, openat2
 
 if TYPE_CHECKING:
     from moonpool.sandboxes.base import ImageSpec

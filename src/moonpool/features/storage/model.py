@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -23,7 +24,7 @@ from moonpool.core.errors import Fault, InputError, MoonpoolError
 from moonpool_wire.filenames import NameFault, member_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 TreeKind = Literal["thread", "volume"]
 EntryKind = Literal["file", "folder", "link"]
@@ -185,10 +186,11 @@ class FileTree:
         """
         entries = dict(self._entries)
         gone = set(change.removed)
+        paths = list(entries)  # in order
         for put in change.put:
             path = checked_path(put.path)
-            if put.kind != "folder" and (was := entries.get(path)) is not None and was.kind == "folder":
-                gone.add(path)  # and what is below it
+            if put.kind != "folder" and _has_below(paths, path):
+                gone.add(path)  # a folder, named or implied, and what is below it
             above = path
             while above := above.rpartition("/")[0]:
                 if (was := entries.get(above)) is not None and was.kind != "folder":
@@ -224,6 +226,12 @@ def owner_of_threads(principal: str) -> str:
     users and OAuth clients have their own.
     """
     return principal if principal.startswith(("user:", "client:")) else ""
+
+
+def _has_below(paths: Sequence[str], folder: str) -> bool:
+    """Whether one of the sorted `paths` is below it."""
+    place = bisect_left(paths, f"{folder}/")
+    return place < len(paths) and paths[place].startswith(f"{folder}/")
 
 
 def _is_at_or_below(path: str, gone: Iterable[str]) -> bool:

@@ -211,3 +211,37 @@ KEPT: Final = Table(
     Column("version", BigInteger, nullable=False),
     Column("put_at", Double, nullable=False),  # on the server's clock
 )
+
+STORED_TREE: Final = Table(
+    "stored_tree",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("kind", String(8), primary_key=True),  # thread, volume
+    Column("owner", String(200), primary_key=True),
+    Column("name", String(128), primary_key=True),
+    Column("tree_id", String(32), nullable=False, unique=True),
+    Column("version", BigInteger, nullable=False),
+    Column("manifest", String(200), nullable=False),  # a blob; empty: never written
+    Column("digest", String(64), nullable=False),
+    Column("bytes_count", BigInteger, nullable=False),  # of its files
+    Column("stored_bytes", BigInteger, nullable=False),  # of its blobs
+    Column("entry_count", Integer, nullable=False),
+    Column("created_at", Double, nullable=False),  # these four on the server's clock
+    Column("used_at", Double, nullable=False),
+    Column("held_until", Double, nullable=False),
+    Column("holder", String(32), nullable=False),  # empty: nobody
+    Column("held_by", String(200), nullable=False),
+)
+
+STORED_GARBAGE: Final = Table(
+    "stored_garbage",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("garbage_id", String(32), primary_key=True),  # of a commit: its id
+    Column("state", String(8), nullable=False),  # pending: a commit that goes on; garbage; swept: being removed
+    Column("prefix", String(80), nullable=False),  # blobs that begin so, where there are no names
+    Column("names", LargeBinary, nullable=False),  # a JSON list
+    Column("bytes_count", BigInteger, nullable=False),
+    Column("due_at", Double, nullable=False),  # on the server's clock
+    Index("stored_garbage_by_due", "due_at"),
+)
