@@ -18,7 +18,7 @@ class KeyAuthenticator:
         self._keys = keys
 
     async def authenticate(self, credential: str, /) -> HttpCaller | None:
-        """Raises AuthenticationError, which does not say what is wrong with the key, DatabaseError, SecretStoreError."""
+        """Raises AuthenticationError, which does not say what is wrong with it, DatabaseError, SecretStoreError."""
         if not begins_like_key(credential):
             return None
         key = await self._keys.verify(credential)
