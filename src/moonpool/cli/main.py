@@ -34,6 +34,10 @@ app = CommandIndex(
             "orgs",
             "Organisations that the service serves: each has servers, rules, files and records of its own.",
         ),
+        "sandboxes": (
+            "sandboxes",
+            "Sandbox configurations: what code of an organisation's keys runs with.",
+        ),
         "settings": ("settings", "Show the settings in force, and where each comes from; without secrets."),
         "consents": ("consents", "Consents of users to OAuth clients that use Moonpool's logins to servers."),
         "db": ("db", "The service's database."),

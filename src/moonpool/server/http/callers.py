@@ -9,14 +9,14 @@ the id of the only tenant that the request can reach, `(organisation, principal)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.features.caller_limits.model import NO_LIMITS, CallerLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from moonpool.core.scopes import Scope
 
@@ -56,6 +56,11 @@ class HttpCaller:
     limits: CallerLimits = NO_LIMITS  # its own
     is_terminal: bool = False
     """A command of the service's own user, through its socket (`store.service_socket`)."""
+    configuration_id: str | None = None
+    """The sandbox configuration of its key; None: its organisation's default (`features.sandbox_configurations`)."""
+    workspace_thread: str | None = None  # of its key: what tools of a workspace work on
+    variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, hash=False)
+    """What its key gives code beside the configuration's. SECURITY: never logged, never answered."""
 
     def require(self, scope: Scope) -> None:
         """Raises ScopeError without it."""

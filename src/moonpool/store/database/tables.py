@@ -36,6 +36,7 @@ ORGANISATION: Final = Table(
     Column("rate_limit", String(32)),
     Column("concurrency_max", Integer),
     Column("quota", String(32)),
+    Column("default_configuration", String(64)),
 )
 
 API_KEY: Final = Table(
@@ -55,6 +56,10 @@ API_KEY: Final = Table(
     Column("rate_limit", String(32)),
     Column("concurrency_max", Integer),
     Column("quota", String(32)),
+    Column("configuration_id", String(64)),  # none: the organisation's default
+    Column("variable_names", String(8000)),
+    Column("variables", String(600_000)),  # sealed
+    Column("workspace_thread", String(128)),
     Index("api_key_by_organisation", "organisation_id"),
 )
 
@@ -167,6 +172,37 @@ ORGANISATION_SERVER: Final = Table(
     Column("recorded_at", Double),  # that it was added stands in the journal
     Column("removed_by", String(255)),
     Column("removed_at", Double),  # the row goes when that stands in the journal, too
+)
+
+SANDBOX_CONFIGURATION: Final = Table(
+    "sandbox_configuration",
+    METADATA,
+    Column("organisation_id", String(63), ForeignKey("organisation.id"), primary_key=True),
+    Column("configuration_id", String(64), primary_key=True),
+    Column("name", String(63), nullable=False),
+    Column("body", String(200_000), nullable=False),
+    Column("variable_names", String(8000), nullable=False),
+    Column("variables", String(600_000), nullable=False),  # sealed
+    Column("changed_at", Double, nullable=False),
+    Index("sandbox_configuration_by_name", "organisation_id", "name", unique=True),
+)
+
+TOOL_SWITCHED_OFF: Final = Table(
+    "tool_switched_off",
+    METADATA,
+    Column("organisation_id", String(63), ForeignKey("organisation.id"), primary_key=True),
+    Column("tool", String(400), primary_key=True),
+    Column("switched_by", String(255), nullable=False),
+    Column("switched_at", Double, nullable=False),
+)
+
+ORGANISATION_POLICY: Final = Table(
+    "organisation_policy",
+    METADATA,
+    Column("organisation_id", String(63), ForeignKey("organisation.id"), primary_key=True),
+    Column("body", String(300_000), nullable=False),  # TOML
+    Column("set_by", String(255), nullable=False),
+    Column("set_at", Double, nullable=False),
 )
 
 QUOTA_USE: Final = Table(

@@ -18,7 +18,7 @@ class KeyAuthenticator:
         self._keys = keys
 
     async def authenticate(self, credential: str, /) -> HttpCaller | None:
-        """Raises AuthenticationError, which does not say what is wrong with the key, and DatabaseError."""
+        """Raises AuthenticationError, which does not say what is wrong with it, DatabaseError, SecretStoreError."""
         if not begins_like_key(credential):
             return None
         key = await self._keys.verify(credential)
@@ -30,4 +30,7 @@ class KeyAuthenticator:
             scopes=key.scopes,
             profile=key.profile,
             limits=key.limits,
+            configuration_id=key.configuration_id,
+            workspace_thread=key.workspace_thread,
+            variables=await self._keys.variables_of(key),
         )
