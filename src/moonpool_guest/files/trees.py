@@ -57,8 +57,19 @@ def fill(exchange: Exchange) -> None:
         os.utime(whole, ns=(modified_ns, modified_ns))
         os.chmod(whole, mode)
         known[path] = _folder_marks(os.lstat(whole))
+    for path in _implied([str(entry[1]) for entry in entries]):
+        known.setdefault(path, _folder_marks(os.lstat(f"{place}/{path}")))
     _let_clock_move_on()
     exchange.done(entries=len(entries))
+
+
+def _implied(paths: "list[str]") -> "set[str]":
+    """The folders above them."""
+    above: set[str] = set()
+    for path in paths:
+        while (path := path.rpartition("/")[0]) and path not in above:
+            above.add(path)
+    return above
 
 
 def _clear_own_links(place: str, entries: "list[list[Any]]") -> None:

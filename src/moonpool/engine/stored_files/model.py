@@ -12,7 +12,7 @@ from moonpool.core.errors import Fault, MoonpoolError
 from moonpool_wire.filenames import PLACES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from moonpool.features.storage.base import HeldTree, Snapshot
     from moonpool.features.storage.model import Entry
@@ -109,6 +109,17 @@ def choose(mount: Mount, room: Room) -> Choice:
         left_out=frozenset(left_out),
         left_out_bytes=sum(one.size for one in left_out.values()),
     )
+
+
+def with_folders_above(paths: Iterable[str]) -> set[str]:
+    """These paths and all that are above them."""
+    found: set[str] = set()
+    for one in paths:
+        path = one
+        while path and path not in found:
+            found.add(path)
+            path = path.rpartition("/")[0]
+    return found
 
 
 def _size(entry: Entry) -> int:

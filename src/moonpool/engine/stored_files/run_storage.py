@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.core.envelope import ExecutionError
 from moonpool.core.errors import MoonpoolError, told
-from moonpool.engine.stored_files.model import HOME, VOLUMES, WORKSPACE, Room, StoredFilesError, choose
+from moonpool.engine.stored_files.model import HOME, VOLUMES, WORKSPACE, Room, StoredFilesError, choose, with_folders_above
 from moonpool.engine.stored_files.transfers import fill, take_changes
 from moonpool.features.storage.model import Entry, TreeFullError
 
@@ -118,7 +118,7 @@ class RunStorage:
                 sandbox,
                 mount.place,
                 writer,
-                brought=choice.entries.keys(),
+                brought=with_folders_above(choice.entries),
                 left_out=choice.left_out,
                 bytes_max=limits.disk_bytes_max,
                 timeout_s=self.timeout_s,

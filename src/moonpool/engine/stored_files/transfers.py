@@ -14,7 +14,7 @@ from moonpool.engine.files.exchange import exchanging
 from moonpool.engine.files.records import TransferTally
 from moonpool.engine.files.streams import receive_all, send_all
 from moonpool.engine.stored_files.listing import LENGTH_BYTES, DishonestGuestError, encoded, read_changes
-from moonpool.engine.stored_files.model import StoredFilesError, is_reserved
+from moonpool.engine.stored_files.model import StoredFilesError, is_reserved, with_folders_above
 from moonpool.sandboxes.messages import TreeChanges, TreeFill
 from moonpool_wire.limits import FILE_PIECE_BYTES_MAX, TREE_LIST_BYTES_MAX
 
@@ -149,9 +149,9 @@ class _ChangeSink:
 
     def _announce(self, changes: Changes) -> list[Listed]:
         """Everything but files goes to the writer; these are returned, the first one last."""
-        above = {path[: at] for path in self._left_out for at, char in enumerate(path) if char == "/"}
+        kept = with_folders_above(self._left_out)  # what was not brought in stays, and so what is above it
         for path in changes.removed:
-            if path not in above and path not in self._left_out:  # what was not brought in is below it
+            if path not in kept:
                 self._writer.remove(path)
                 self.count += 1
         for one in changes.put:
