@@ -196,7 +196,7 @@ async def test_what_cannot_be_stored_is_left_out_and_told(executions: Executions
     assert envelope.error is None
     assert set(thread.files) == {"kept"}
     assert [one.path for one in thread.snapshot.tree] == ["kept"]
-    assert envelope.note == "3 pipes, sockets or names that cannot be stored were not kept"
+    assert envelope.note == "3 files or names could not be stored and were not kept: pipes, sockets, no UTF-8"
 
 
 @pytest.mark.slow

@@ -119,7 +119,7 @@ class RunStorage:
                 mount.place,
                 writer,
                 brought=with_folders_above(choice.entries),
-                left_out=choice.left_out,
+                hidden=[one.path for one in mount.snapshot.tree if one.path not in choice.entries],
                 bytes_max=limits.disk_bytes_max,
                 timeout_s=self.timeout_s,
             )
@@ -130,7 +130,11 @@ class RunStorage:
         for commit in commits:
             await commit()
         if skipped:
-            self._remarks.append(f"{skipped:,} pipes, sockets or names that cannot be stored were not kept")
+            self._remarks.append(
+                "1 file or name could not be stored and was not kept"
+                if skipped == 1
+                else f"{skipped:,} files or names could not be stored and were not kept: pipes, sockets, no UTF-8"
+            )
 
 
 def _commit(held: HeldTree, writer: TreeWriter) -> Callable[[], Awaitable[object]]:

@@ -83,17 +83,17 @@ async def take_changes(  # noqa: PLR0913  two folders, a writer and their bounds
     writer: TreeWriter,
     *,
     brought: Collection[str],
-    left_out: Collection[str],
+    hidden: Collection[str],
     bytes_max: int,
     timeout_s: float,
 ) -> Taken:
-    """Give `writer` what changed in the folder `place`, to which `brought` was brought and `left_out` was not.
+    """Give `writer` what changed in the folder `place`, to which `brought` was brought and `hidden` was not.
 
     Raises FileTransferError, and what `TreeWriter` raises.
     """
     most = bytes_max + TREE_LIST_BYTES_MAX + LENGTH_BYTES
     opening = TreeChanges(order=next(_ORDERS), path=place, bytes_max=most)
-    sink = _ChangeSink(writer, brought, left_out, bytes_max)
+    sink = _ChangeSink(writer, brought, hidden, bytes_max)
     async with exchanging(sandbox, opening, timeout_s=timeout_s) as exchange:
         try:
             done = await receive_all(exchange, sink.take, TransferTally(), bytes_max=most)
@@ -107,9 +107,11 @@ class _ChangeSink:
     """Cuts the stream of a guest into its list and the files of it, and hands them to a writer."""
 
     def __init__(
-        self, writer: TreeWriter, brought: Collection[str], left_out: Collection[str], bytes_max: int
+        self, writer: TreeWriter, brought: Collection[str], hidden: Collection[str], bytes_max: int
     ) -> None:
-        self._writer, self._brought, self._left_out, self._bytes_max = writer, brought, left_out, bytes_max
+        self._writer, self._brought, self._bytes_max = writer, brought, bytes_max
+        self._kept = with_folders_above(hidden)  # what was not brought in stays, and so what is above it
+        self._above = self._kept.difference(hidden)
         self._head = bytearray()
         self._files: list[Listed] | None = None  # that are still to come, the next one last; None: no list yet
         self._left = 0  # bytes of the one that comes
@@ -149,13 +151,12 @@ class _ChangeSink:
 
     def _announce(self, changes: Changes) -> list[Listed]:
         """Everything but files goes to the writer; these are returned, the first one last."""
-        kept = with_folders_above(self._left_out)  # what was not brought in stays, and so what is above it
         for path in changes.removed:
-            if path not in kept:
+            if path not in self._kept:
                 self._writer.remove(path)
                 self.count += 1
         for one in changes.put:
-            if is_reserved(one.path):
+            if one.kind != "file" and self._is_refused(one):
                 self.skipped += 1
             elif one.kind == "folder":
                 self._writer.folder(one.path, mode=one.mode, modified_ns=one.modified_ns)
@@ -165,13 +166,19 @@ class _ChangeSink:
                 self.count += 1
         return [one for one in reversed(changes.put) if one.kind == "file"]
 
+    def _is_refused(self, one: Listed) -> bool:
+        """Whether it is where the host alone writes, or would take the place of what was not brought in."""
+        return is_reserved(one.path) or (one.kind != "folder" and one.path in self._above)
+
     async def _begin_next(self) -> None:
         """Begin the next file that has content."""
         assert self._files is not None
         while self._files:
             one = self._files.pop()
-            self._is_dropped = is_reserved(one.path)
-            if not self._is_dropped:
+            self._is_dropped = self._is_refused(one)
+            if self._is_dropped:
+                self.skipped += 1
+            else:
                 await self._writer.begin_file(
                     one.path, size=one.size, mode=one.mode, modified_ns=one.modified_ns
                 )
