@@ -94,6 +94,10 @@ FILE_LISTING_BYTES_MAX: Final = 1024 * 1024
 ARCHIVE_ENTRIES_MAX: Final = 20_000
 """Above the 16,384 files that a sandbox may hold, so that whatever is in one can be archived."""
 
+TREE_ENTRIES_MAX: Final = 20_000
+TREE_LIST_BYTES_MAX: Final = 16 * 1024 * 1024
+"""Files, folders and links that a stored tree brings in or a change of it takes out, and the list of them as JSON."""
+
 ARCHIVE_RATIO_MAX: Final = 200
 ARCHIVE_RATIO_FREE_BYTES: Final = 16 * 1024 * 1024
 """A compressed archive may expand so many times; the first megabytes are free, because small ones compress well."""

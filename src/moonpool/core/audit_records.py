@@ -49,6 +49,7 @@ class ExecutionStartRecord:
     plan_id: str = ""  # the approved plan that it runs under
     process: str = ""  # who runs it, so that an execution without an end can be told from one that goes on
     folders: tuple[str, ...] = ()  # of the host, in its sandbox: `rw PATH` or `ro PATH`
+    variables: tuple[str, ...] = ()  # names of what its environment has besides; no values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

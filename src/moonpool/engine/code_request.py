@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from moonpool.core.errors import InputError
 from moonpool.core.json import JsonValue
 from moonpool.core.languages import LANGUAGES, PYTHON, language_of
+from moonpool.core.variables import check_variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -43,6 +44,7 @@ class CodeRequest:
     dry_run: bool = False  # calls that may change something are not made, but listed in a plan
     placeholders: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])  # `server.tool` glob -> answer
     plan: str | None = None  # the id of the approved plan to run under
+    variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)  # of its environment, besides
     connection: ContextUsage | None = None  # of the model that asks; None: no model was shown anything of the tools
 
     def __post_init__(self) -> None:
@@ -83,6 +85,7 @@ def check_request(request: CodeRequest, settings: Settings, *, has_network: bool
         _check_planned(request, has_network=has_network, has_folders=has_folders)
     if request.placeholders and not request.dry_run:
         raise InputError("placeholders answer the calls of a dry run; ask for one")
+    check_variables(request.variables)
     if request.timeout_s is not None and not 0 < request.timeout_s <= settings.timeout_s_max:
         raise InputError(f"the timeout must be above 0 and at most {settings.timeout_s_max:g} s")
 

@@ -174,6 +174,7 @@ class RunRecords:
                     plan_id=plan_id,
                     process=self._runtime.process,
                     folders=self._folders,
+                    variables=tuple(self._request.variables),
                 )
             )
         )

@@ -59,7 +59,7 @@ seen("root and sandbox")
         claim="C-FS-2",
         title="create files outside the sandbox's own folders",
         program="""
-own = {"/tmp", "/workspace", "/home/user", "/dev/shm", "/dev/pts"}
+own = {"/tmp", "/workspace", "/home/user", "/data", "/dev/shm", "/dev/pts"}
 for folder in ("/", "/usr", "/usr/bin", "/usr/local", "/usr/lib", "/etc", "/etc/ssl/certs", "/dev", "/bin", "/lib",
                "/home", "/moonpool", "/moonpool/moonpool_guest", "/wrappers", "/slots", "/quota", "/proc",
                "/proc/self"):
@@ -178,7 +178,7 @@ attempt("open_by_handle_at", lambda: syscall("open_by_handle_at", os.open("/usr"
         claim="C-FS-2",
         title="find a mount that is writable, or honours setuid bits, or devices, and should not",
         program="""
-own = ("/tmp", "/workspace", "/home/user", "/dev/shm", "/dev/pts", "/proc")
+own = ("/tmp", "/workspace", "/home/user", "/data", "/dev/shm", "/dev/pts", "/proc")
 for line in open("/proc/self/mountinfo"):
     place, options = line.split()[4:6]
     options = options.split(",")
