@@ -232,6 +232,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     request_bytes_max: _Count = 4 * 1024**2
     """The body of one request to `moonpool serve`."""
 
+    signed_url_s: Annotated[float, Meta(ge=1, le=86_400)] = 900.0
+    """How long a signed URL for a file of a thread or volume is valid."""
+
     network: str = "any"
     """What a session with a network may be allowed to reach at most: domains, separated by commas; `any`; or `none`."""
 

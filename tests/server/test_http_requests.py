@@ -21,7 +21,7 @@ from moonpool.core.errors import ConfigError
 from moonpool.server.http import request_limits, serving
 from moonpool.server.http.health import Readiness, readyz
 from moonpool.server.http.request_limits import Names, RequestError
-from moonpool.server.http.sessions import file_routes
+from moonpool.server.http import paced_bodies
 from server.services import JSON_TYPE, STREAMS, caller, execute, handshake, request
 from server.services import serving as served
 
@@ -113,7 +113,7 @@ async def test_slow_clients_are_dropped(service: OpenService, monkeypatch: pytes
 @pytest.mark.claim("C-WEB-3")
 @pytest.mark.req("B-079")
 async def test_a_file_that_comes_too_slowly_is_given_up(service: OpenService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_routes, "BODY_S", 0.05)
+    monkeypatch.setattr(paced_bodies, "BODY_S", 0.05)
     monkeypatch.setattr(serving, "HEAD_S", 0.5)  # for the rest of the body
     session = (await service.http.post("/v1/sessions", json={})).json()["id"]
     path = f"/v1/sessions/{session}/files/content?path=x"

@@ -21,6 +21,7 @@ from moonpool.bootstrap.organisation_affairs import OrganisationAffairs
 from moonpool.bootstrap.organisation_servers import OrganisationServers
 from moonpool.bootstrap.replicas import open_replica
 from moonpool.bootstrap.session_tenants import TenantOfSessions, TenantsOfSessions
+from moonpool.bootstrap.stored_files import storage_face
 from moonpool.bootstrap.stores import open_stores
 from moonpool.bootstrap.tenant import open_tenant
 from moonpool.bootstrap.terminal_tenants import TerminalTenants
@@ -59,6 +60,7 @@ if TYPE_CHECKING:
     from moonpool.bootstrap.admission import Admitted
     from moonpool.bootstrap.engine import Engine
     from moonpool.bootstrap.replicas import Replica
+    from moonpool.bootstrap.stored_files import StorageOfService
     from moonpool.bootstrap.stores import Stores
     from moonpool.bootstrap.tenant import Tenant
     from moonpool.configuration.servers import McpConfig
@@ -136,6 +138,10 @@ class Organisations:
             if self._opening.get(organisation) is opening:
                 del self._opening[organisation]
             raise ServiceBusyError("this organisation cannot be served now; the service's log says why") from None
+
+    async def tenant_of(self, organisation: str) -> Tenant:
+        """See `get`."""
+        return (await self.get(organisation)).tenant
 
     @property
     def executes_in_background(self) -> bool:
@@ -306,6 +312,7 @@ async def open_service(  # noqa: PLR0913  what a service is made of
     backend: SandboxBackend | None = None,
     is_open: bool = False,
     admitted: Admitted | None = None,
+    storage: StorageOfService | None = None,
     on_lost: Callable[[str], None] = _log.error,
 ) -> AsyncGenerator[Service]:
     """Open it and prove that code can be isolated. Raises the errors of `open_engine`, ConfigError, SandboxStartError.
@@ -313,7 +320,7 @@ async def open_service(  # noqa: PLR0913  what a service is made of
     `state` is the folder of what organisations own. `is_open`: without authentication, for one organisation and its
     figures for everybody. Without `admitted`, from `open_admission`, no OAuth client uses a login to a server, no
     organisation has servers but the operator's, quotas are counted in memory, and nobody looks whether keys still
-    count.
+    count. `storage`: threads and volumes; without them there are no routes to files of them.
     `on_lost` is told when other replicas have taken this one for dead: nothing is recorded any more, so it should end.
     """
     state = state or data_folder(settings, environ)
@@ -354,22 +361,31 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         may_be_default = is_open or not is_alone  # else the one tenant that there can be is an organisation's
         opening = _sessions(engine, config, organisations, limiter, may_be_default)
         sessions, of_sessions = await stack.enter_async_context(opening)
-        organisations.use = (servers.uses, sessions.uses)
+        find_lapsed = None if admitted is None else admitted.find_lapsed
+        stored = storage_face(
+            storage, settings, state=state, stores=stores, tenant_of=organisations.tenant_of, limiter=limiter,
+            find_lapsed=find_lapsed,
+        )  # fmt: skip
+        organisations.use = (servers.uses, sessions.uses, stored.transfers.uses)
         organisations.end_use = (servers.end_organisation, of_sessions.end_organisation)
-        if admitted is not None and admitted.find_lapsed is not None:
-            await stack.enter_async_context(lapsed_callers_ended(servers, sessions, admitted.find_lapsed))
+        if find_lapsed is not None:
+            works = (sessions, stored.transfers)
+            await stack.enter_async_context(lapsed_callers_ended(servers, works, find_lapsed))
         if is_open:
             await organisations.get(DEFAULT_TENANT)
         endpoints = McpEndpoints(servers, profiles, limiter, body_bytes_max=settings.request_bytes_max)
         figures = MetricsApp(_metrics(engine, limiter, journal_reader(settings, state)), hosts=None)
         affairs = _affairs(organisations, consents)
+        application = sessions_application(
+            sessions, lambda request: caller_in(request.scope), affairs, stored.operations
+        )
         routes = (
             asgi_route("/mcp", endpoints.mcp),
             asgi_route("/mcp/{profile}", endpoints.mcp),
             asgi_route("/sse", endpoints.sse),
             asgi_route("/message", endpoints.message),
             asgi_route(PATH, figures if is_open else admins_only(figures, DEFAULT_TENANT)),
-            mounted("/v1", sessions_application(sessions, lambda request: caller_in(request.scope), affairs)),
+            mounted("/v1", application),
         )
         yield Service(
             engine=engine,
@@ -377,7 +393,7 @@ async def open_service(  # noqa: PLR0913  what a service is made of
             servers=servers,
             sessions=sessions,
             routes=routes,
-            public=(openapi_route(sessions, affairs),),
+            public=(openapi_route(sessions, affairs, stored.operations), *stored.public),
             check_environment=partial(_check_environment, engine),
             limiter=limiter,
         )
@@ -417,10 +433,7 @@ def _affairs(organisations: Organisations, consents: UserConsents | None) -> Org
     if organisations.servers is None or consents is None:
         return None
 
-    async def opened(organisation: str) -> Tenant:
-        return (await organisations.get(organisation)).tenant
-
-    return OrganisationAffairs(organisations.servers, consents, opened)
+    return OrganisationAffairs(organisations.servers, consents, organisations.tenant_of)
 
 
 def everybody(profile: str | None, profiles: Profiles = PROFILES) -> Admission:

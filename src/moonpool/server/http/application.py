@@ -16,6 +16,7 @@ from starlette.routing import Match, Mount, Route, Router
 from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.features.caller_limits.model import LimitExceededError
 from moonpool.server.http.admission import caller_in, keep_caller
+from moonpool.server.http.baponi_errors import baponi_answer, is_baponi_path
 from moonpool.server.http.callers import AuthenticationError, ScopeError
 from moonpool.server.http.health import healthz, readyz
 from moonpool.server.http.request_limits import ClientGoneError, RequestError
@@ -168,15 +169,16 @@ class Application:
 
     def _refusal_about_sessions(self, scope: Scope, error: Exception) -> Response:
         """The same in the form that `/v1/openapi.json` describes."""
+        answer = baponi_answer if is_baponi_path(scope["path"]) else error_answer
         match error:
             case AuthenticationError():
-                return error_answer(error, 401, {"www-authenticate": self._admission.challenge(scope)})
+                return answer(error, 401, {"www-authenticate": self._admission.challenge(scope)})
             case RequestError():
-                return error_answer(error, error.status, error.headers)
+                return answer(error, error.status, error.headers)
             case DatabaseError():
-                return error_answer(error, 503)
+                return answer(error, 503)
             case _:
-                return error_answer(error)
+                return answer(error)
 
 
 def asgi_route(path: str, endpoint: ASGIApp) -> Route:
@@ -217,6 +219,7 @@ def admins_only(endpoint: ASGIApp, organisation: str) -> ASGIApp:
 
 async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["path"].startswith(_SESSIONS_PATH):  # of a character that Starlette has in no path
-        await error_answer(UnknownPathError())(scope, receive, send)
+        answer = baponi_answer if is_baponi_path(scope["path"]) else error_answer
+        await answer(UnknownPathError())(scope, receive, send)
         return
     await plain_error(404, "not_found", "there is nothing at this path; MCP is at /mcp")(scope, receive, send)

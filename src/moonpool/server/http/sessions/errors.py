@@ -124,7 +124,16 @@ _STATUS: Final[dict[str, int]] = {
     "profile_forbids": 403,
     "scope_missing": 403,
     "self_approval": 403,
+    "storage_off": 403,
+    "url_refused": 403,
+    "volume_read_only": 403,
     "path_unknown": 404,
+    "tree_unknown": 404,
+    "file_unknown": 404,
+    "range_unsatisfiable": 416,
+    "path_taken": 409,
+    "thread_busy": 409,
+    "volume_exists": 409,
     "session_unknown": 404,
     "file_missing": 404,
     "not_in_catalog": 404,
@@ -136,6 +145,8 @@ _STATUS: Final[dict[str, int]] = {
     "file_too_large": 413,
     "limit_exceeded": 429,
     "too_many_sessions": 429,
+    "too_many_transfers": 429,
+    "storage_full": 413,
 }
 _BY_FAULT: Final = {Fault.CALLER: 400, Fault.GUEST: 409, Fault.UPSTREAM: 502, Fault.HOST: 500}
 RETRY_AFTER_S: Final = 1

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from moonpool.core.version import VERSION
-from moonpool.server.http.sessions import lines, messages
+from moonpool.server.http.sessions import lines
 from moonpool.server.http.sessions.lines import NDJSON
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ _ERRORS: Final = {
 
 def document(offered: Sequence[Operation]) -> dict[str, Any]:
     """The document that `/v1/openapi.json` serves."""
-    models = [*_models(offered), messages.ErrorAnswer]
+    models = _models(offered)
     schemas, components = msgspec.json.schema_components([*models, lines.Line], ref_template=_REFS)
     by_model = dict(zip(models, schemas, strict=False))
     paths: dict[str, dict[str, Any]] = {}
@@ -47,7 +47,8 @@ def document(offered: Sequence[Operation]) -> dict[str, Any]:
 
 
 def _models(offered: Sequence[Operation]) -> list[Any]:
-    found = [one for operation in offered for one in (operation.body, operation.answer) if isinstance(one, type)]
+    places = ((one.body, one.answer, one.form.model) for one in offered)
+    found = [one for place in places for one in place if isinstance(one, type)]
     return list(dict.fromkeys(found))
 
 
@@ -63,7 +64,10 @@ def _described(operation: Operation, by_model: dict[Any, Any]) -> dict[str, Any]
         needed = any(field.required for field in msgspec.structs.fields(operation.body))  # no body is an empty object
         content = {"application/json": {"schema": by_model[operation.body]}}
         about["requestBody"] = {"required": needed, "content": content}
-    about["responses"] = {str(operation.status): _answer(operation, by_model), **_errors(by_model)}
+    about["responses"] = {
+        str(operation.status): _answer(operation, by_model),
+        **_errors(by_model[operation.form.model]),
+    }
     return about
 
 
@@ -78,8 +82,8 @@ def _answer(operation: Operation, by_model: dict[Any, Any]) -> dict[str, Any]:
     return {"description": "Done.", "content": {"application/json": {"schema": by_model[operation.answer]}}}
 
 
-def _errors(by_model: dict[Any, Any]) -> dict[str, Any]:
-    content = {"application/json": {"schema": by_model[messages.ErrorAnswer]}}
+def _errors(schema: Any) -> dict[str, Any]:
+    content = {"application/json": {"schema": schema}}
     return {status: {"description": text, "content": content} for status, text in _ERRORS.items()}
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
+
+from moonpool.server.http.sessions.bodies import error_answer
+from moonpool.server.http.sessions.messages import ErrorAnswer
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -74,6 +77,18 @@ class DefinitionQuery(_Query, frozen=True):
     form: Literal["stub", "typescript", "json"] = "stub"
 
 
+@dataclass(frozen=True, slots=True)
+class ErrorForm:
+    """How an operation tells its errors."""
+
+    model: type[Any]
+    answer: Callable[..., Response]  # as `bodies.error_answer`
+
+
+SESSIONS_FORM: Final = ErrorForm(ErrorAnswer, error_answer)
+CODE_PROFILES: Final[frozenset[str | None]] = frozenset({None, "code"})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operation:
     """One method of one path below `/v1`."""
@@ -88,3 +103,6 @@ class Operation:
     query: type[Any] = NoQuery
     answer: type[Any] | Literal["bytes", "lines"] | None = None
     status: int = 200
+    profiles: frozenset[str | None] = CODE_PROFILES
+    """SECURITY: a credential that is good for one profile of MCP only does here what that profile does."""
+    form: ErrorForm = SESSIONS_FORM
