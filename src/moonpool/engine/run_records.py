@@ -174,6 +174,8 @@ class RunRecords:
                     plan_id=plan_id,
                     process=self._runtime.process,
                     folders=self._folders,
+                    execution_id=self._request.execution_id,
+                    metadata=self._request.metadata,
                 )
             )
         )

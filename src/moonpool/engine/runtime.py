@@ -40,7 +40,7 @@ class Runtime(RuntimeServices):
         try:
             return await session.execute(request)
         finally:
-            self._close_soon(session)
+            self.close_soon(session)
 
     def session(
         self,
@@ -76,7 +76,7 @@ class Runtime(RuntimeServices):
         """How the pool is doing, and the zygotes behind it."""
         return self.pool.statistics()
 
-    def _close_soon(self, session: Session) -> None:
+    def close_soon(self, session: Session) -> None:
         """Discard a sandbox without letting the caller wait for its end."""
         closing = asyncio.ensure_future(session.close())
         self._closing.add(closing)

@@ -23,6 +23,7 @@ from moonpool.server.http.request_spans import begin_request, end_request
 from moonpool.server.http.responses import limit_error, plain_error, rpc_error
 from moonpool.server.http.sessions.bodies import error_answer
 from moonpool.server.http.sessions.errors import UnknownPathError
+from moonpool.server.http.sessions.plain_errors import is_plain
 from moonpool.server.mcp.profiles import UnknownProfileError
 from moonpool.store.database.base import DatabaseError
 
@@ -168,15 +169,17 @@ class Application:
 
     def _refusal_about_sessions(self, scope: Scope, error: Exception) -> Response:
         """The same in the form that `/v1/openapi.json` describes."""
+        plain = is_plain(scope["path"])
         match error:
             case AuthenticationError():
-                return error_answer(error, 401, {"www-authenticate": self._admission.challenge(scope)})
+                challenge = {"www-authenticate": self._admission.challenge(scope)}
+                return error_answer(error, 401, challenge, plain=plain)
             case RequestError():
-                return error_answer(error, error.status, error.headers)
+                return error_answer(error, error.status, error.headers, plain=plain)
             case DatabaseError():
-                return error_answer(error, 503)
+                return error_answer(error, 503, plain=plain)
             case _:
-                return error_answer(error)
+                return error_answer(error, plain=plain)
 
 
 def asgi_route(path: str, endpoint: ASGIApp) -> Route:
@@ -217,6 +220,6 @@ def admins_only(endpoint: ASGIApp, organisation: str) -> ASGIApp:
 
 async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["path"].startswith(_SESSIONS_PATH):  # of a character that Starlette has in no path
-        await error_answer(UnknownPathError())(scope, receive, send)
+        await error_answer(UnknownPathError(), plain=is_plain(scope["path"]))(scope, receive, send)
         return
     await plain_error(404, "not_found", "there is nothing at this path; MCP is at /mcp")(scope, receive, send)

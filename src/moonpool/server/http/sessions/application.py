@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -17,10 +17,11 @@ from moonpool.server.http.sessions.file_routes import FileRoutes
 from moonpool.server.http.sessions.openapi import document
 from moonpool.server.http.sessions.operations import NoQuery
 from moonpool.server.http.sessions.organisation_routes import OrganisationRoutes
+from moonpool.server.http.sessions.plain_errors import is_plain
 from moonpool.server.http.sessions.routes import SessionRoutes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from starlette.requests import Request
 
@@ -31,11 +32,13 @@ if TYPE_CHECKING:
 
     CallerOf = Callable[[Request], HttpCaller]
 
-_PROFILES: Final = frozenset({None, "code"})
-"""SECURITY: a credential that is good for one profile of MCP only runs code here if it may there."""
 
-
-def sessions_application(registry: SessionRegistry, caller_of: CallerOf, affairs: Affairs | None = None) -> Starlette:
+def sessions_application(
+    registry: SessionRegistry,
+    caller_of: CallerOf,
+    affairs: Affairs | None = None,
+    more: Sequence[Operation] = (),
+) -> Starlette:
     """To be mounted at `/v1`, behind whatever authenticates: `caller_of` gives the caller of a request.
 
     SECURITY: it trusts `caller_of` for all but `/openapi.json`, which is public (`openapi_route`, where what stands
@@ -43,10 +46,10 @@ def sessions_application(registry: SessionRegistry, caller_of: CallerOf, affairs
     """
     routes = [
         Route(one.path, _endpoint(one, caller_of), methods=[one.method], name=one.name)
-        for one in _offered(registry, affairs)
+        for one in _offered(registry, affairs, more)
     ]
     application = Starlette(
-        routes=[*routes, openapi_route(registry, affairs, "/openapi.json")],
+        routes=[*routes, openapi_route(registry, affairs, more, "/openapi.json")],
         exception_handlers={HTTPException: _refused},
     )
     # SECURITY: behind TLS it would send clients to http://, and with them their credentials.
@@ -54,9 +57,14 @@ def sessions_application(registry: SessionRegistry, caller_of: CallerOf, affairs
     return application
 
 
-def openapi_route(registry: SessionRegistry, affairs: Affairs | None = None, path: str = "/v1/openapi.json") -> Route:
+def openapi_route(
+    registry: SessionRegistry,
+    affairs: Affairs | None = None,
+    more: Sequence[Operation] = (),
+    path: str = "/v1/openapi.json",
+) -> Route:
     """What describes the others, for everybody."""
-    described = document(_offered(registry, affairs))
+    described = document(_offered(registry, affairs, more))
 
     async def openapi(request: Request) -> Response:
         del request
@@ -65,10 +73,10 @@ def openapi_route(registry: SessionRegistry, affairs: Affairs | None = None, pat
     return Route(path, openapi, methods=["GET"])
 
 
-def _offered(registry: SessionRegistry, affairs: Affairs | None) -> tuple[Operation, ...]:
-    """Without `affairs` organisations manage nothing here."""
+def _offered(registry: SessionRegistry, affairs: Affairs | None, more: Sequence[Operation]) -> tuple[Operation, ...]:
+    """Without `affairs` organisations manage nothing here; `more` are no sessions'."""
     own = () if affairs is None else OrganisationRoutes(affairs).operations()
-    return (*SessionRoutes(registry).operations(), *FileRoutes(registry).operations(), *own)
+    return (*SessionRoutes(registry).operations(), *FileRoutes(registry).operations(), *own, *more)
 
 
 def _endpoint(operation: Operation, caller_of: CallerOf) -> Callable[[Request], Awaitable[Response]]:
@@ -77,7 +85,7 @@ def _endpoint(operation: Operation, caller_of: CallerOf) -> Callable[[Request], 
         try:
             caller = caller_of(request)
             whole = caller.is_terminal
-            if caller.profile not in _PROFILES:
+            if caller.profile not in operation.profiles:
                 raise ProfileForbidsError(caller.profile or "")
             if operation.scope is not None:
                 caller.require(operation.scope)
@@ -87,7 +95,7 @@ def _endpoint(operation: Operation, caller_of: CallerOf) -> Callable[[Request], 
         except ClientDisconnect:
             return Response(status_code=400)  # nobody reads it
         except Exception as error:  # noqa: BLE001  the boundary of requests: whatever it is, it has one form
-            return error_answer(error, whole=whole)
+            return error_answer(error, whole=whole, plain=is_plain(f"/v1{operation.path}"))
 
     return endpoint
 
@@ -97,4 +105,5 @@ async def _refused(request: Request, refused: Exception) -> Response:
     assert isinstance(refused, HTTPException)
     routes: list[Route] = [one for one in request.app.routes if one.matches(request.scope)[0] is not Match.NONE]
     allowed = sorted({method for one in routes for method in one.methods or ()})
-    return error_answer(UnknownPathError(), refused.status_code, {"allow": ", ".join(allowed)} if allowed else None)
+    headers = {"allow": ", ".join(allowed)} if allowed else None
+    return error_answer(UnknownPathError(), refused.status_code, headers, plain=is_plain(request.url.path))

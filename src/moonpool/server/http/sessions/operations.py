@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import msgspec
 from msgspec import Meta
+
+from moonpool.server.http.sessions import lines, messages
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -21,6 +23,12 @@ if TYPE_CHECKING:
 
 _Path: TypeAlias = Annotated[str, Meta(min_length=1, max_length=2048)]
 """In an address each character may take twelve, and a head is bounded (`serving.HEAD_BYTES_MAX`)."""
+
+
+PROFILES: Final[frozenset[str | None]] = frozenset({None, "code"})
+"""SECURITY: a credential that is good for one profile of MCP only runs code here if it may there."""
+SANDBOX_PROFILES: Final[frozenset[str | None]] = PROFILES | {"baponi"}
+"""Of what Baponi's clients use."""
 
 
 class _Query(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -88,3 +96,7 @@ class Operation:
     query: type[Any] = NoQuery
     answer: type[Any] | Literal["bytes", "lines"] | None = None
     status: int = 200
+    line: Any = lines.Line  # of an answer in lines; with `accepted`, which a client chooses beside `answer`
+    accepted: type[Any] | None = None  # what 202 answers, where a client asks for that
+    error: type[Any] = messages.ErrorAnswer
+    profiles: frozenset[str | None] = PROFILES  # of credentials that may
