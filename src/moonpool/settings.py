@@ -19,6 +19,7 @@ from msgspec import Meta
 from moonpool.core.conversion import problem_of
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.features.caller_limits.model import CallerLimits
+from moonpool.features.webhooks.model import PrivateHosts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -207,6 +208,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     trusted_proxies: str = ""
     """Addresses and networks of proxies whose `X-Forwarded-For` is believed, separated by commas. Empty: none."""
 
+    webhook_private_hosts: str = ""
+    """Hosts, addresses and networks that webhooks may be sent to although they are private, separated by commas."""
+
     tracing: Literal["auto", "otlp", "off"] = "auto"
     """Spans of OpenTelemetry: `otlp` sends them as the `OTEL_*` variables say; `auto`: only where the application that
     Moonpool is a part of has set it up; `off`: none.
@@ -370,6 +374,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise ConfigError("key_region must be 1 to 16 of a-z and 0-9, because it is a part of each key")
         if self.key_region != self.key_region.lower():
             raise ConfigError("key_region must be in lower case, because it is a part of each key")
+        if self.webhook_private_hosts:
+            PrivateHosts.parse(self.webhook_private_hosts)
         if self.trusted_proxies:
             from moonpool.net.forwarded import trusted_networks  # noqa: PLC0415  for services behind a proxy
 

@@ -20,6 +20,7 @@ from moonpool.bootstrap.folders import data_folder
 from moonpool.bootstrap.organisation_affairs import OrganisationAffairs
 from moonpool.bootstrap.organisation_servers import OrganisationServers
 from moonpool.bootstrap.replicas import open_replica
+from moonpool.bootstrap.sandbox_runs import open_sandbox_runs
 from moonpool.bootstrap.session_tenants import TenantOfSessions, TenantsOfSessions
 from moonpool.bootstrap.stored_files import storage_face
 from moonpool.bootstrap.stores import open_stores
@@ -43,6 +44,7 @@ from moonpool.server.http.lapsed_callers import lapsed_callers_ended
 from moonpool.server.http.mcp_endpoint import McpEndpoints
 from moonpool.server.http.metrics import PATH, MetricsApp
 from moonpool.server.http.principal_servers import TIDY_S, PrincipalServers, ServiceBusyError
+from moonpool.server.http.sandbox.routes import SandboxRoutes
 from moonpool.server.http.sessions.application import openapi_route, sessions_application
 from moonpool.server.http.sessions.registry import open_sessions
 from moonpool.server.http.sessions.tenants import SessionBounds
@@ -60,6 +62,7 @@ if TYPE_CHECKING:
     from moonpool.bootstrap.admission import Admitted
     from moonpool.bootstrap.engine import Engine
     from moonpool.bootstrap.replicas import Replica
+    from moonpool.bootstrap.sandbox_runs import ServiceRuns
     from moonpool.bootstrap.stored_files import StorageOfService
     from moonpool.bootstrap.stores import Stores
     from moonpool.bootstrap.tenant import Tenant
@@ -139,7 +142,7 @@ class Organisations:
                 del self._opening[organisation]
             raise ServiceBusyError("this organisation cannot be served now; the service's log says why") from None
 
-    async def tenant_of(self, organisation: str) -> Tenant:
+    async def tenant(self, organisation: str) -> Tenant:
         """See `get`."""
         return (await self.get(organisation)).tenant
 
@@ -264,11 +267,14 @@ class Service:
     check_environment: Callable[[], Awaitable[None]]
     """Raises when the default environment's files are not there any more."""
     limiter: CallerLimiter
+    sandbox_runs: ServiceRuns | None  # None: there is no database
 
     @property
     def is_busy(self) -> bool:
         """Whether a call is in progress or an execution goes on, also if no request waits for it."""
-        return self.servers.open_calls > 0 or self.sessions.is_busy or self.organisations.executes_in_background
+        runs_by_one_call = self.sandbox_runs is not None and self.sandbox_runs.is_busy
+        in_calls = self.servers.open_calls > 0 or self.sessions.is_busy
+        return in_calls or runs_by_one_call or self.organisations.executes_in_background
 
     async def unused(self) -> None:
         """Return once there is no session and no client of MCP any more; the first may take a while to come."""
@@ -363,11 +369,18 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         sessions, of_sessions = await stack.enter_async_context(opening)
         find_lapsed = None if admitted is None else admitted.find_lapsed
         stored = storage_face(
-            storage, settings, state=state, stores=stores, tenant_of=organisations.tenant_of, limiter=limiter,
+            storage, settings, state=state, stores=stores, tenant_of=organisations.tenant, limiter=limiter,
             find_lapsed=find_lapsed,
         )  # fmt: skip
         organisations.use = (servers.uses, sessions.uses, stored.transfers.uses)
         organisations.end_use = (servers.end_organisation, of_sessions.end_organisation)
+        sandbox_runs = None
+        if database is not None:
+            sandbox_runs = await stack.enter_async_context(
+                open_sandbox_runs(settings, state, database, organisations.tenant, environ=environ, replica=replica)
+            )
+            organisations.use = (*organisations.use, sandbox_runs.uses)
+            organisations.end_use = (*organisations.end_use, sandbox_runs.end_organisation)
         if find_lapsed is not None:
             works = (sessions, stored.transfers)
             await stack.enter_async_context(lapsed_callers_ended(servers, works, find_lapsed))
@@ -376,16 +389,17 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         endpoints = McpEndpoints(servers, profiles, limiter, body_bytes_max=settings.request_bytes_max)
         figures = MetricsApp(_metrics(engine, limiter, journal_reader(settings, state)), hosts=None)
         affairs = _affairs(organisations, consents)
-        application = sessions_application(
-            sessions, lambda request: caller_in(request.scope), affairs, stored.operations
+        by_one_call = (
+            () if sandbox_runs is None else SandboxRoutes(sandbox_runs, limiter, sandbox_runs.webhooks).operations()
         )
+        more = (*stored.operations, *by_one_call)
         routes = (
             asgi_route("/mcp", endpoints.mcp),
             asgi_route("/mcp/{profile}", endpoints.mcp),
             asgi_route("/sse", endpoints.sse),
             asgi_route("/message", endpoints.message),
             asgi_route(PATH, figures if is_open else admins_only(figures, DEFAULT_TENANT)),
-            mounted("/v1", application),
+            mounted("/v1", sessions_application(sessions, lambda request: caller_in(request.scope), affairs, more)),
         )
         yield Service(
             engine=engine,
@@ -393,9 +407,10 @@ async def open_service(  # noqa: PLR0913  what a service is made of
             servers=servers,
             sessions=sessions,
             routes=routes,
-            public=(openapi_route(sessions, affairs, stored.operations), *stored.public),
+            public=(openapi_route(sessions, affairs, more), *stored.public),
             check_environment=partial(_check_environment, engine),
             limiter=limiter,
+            sandbox_runs=sandbox_runs,
         )
 
 
@@ -433,7 +448,7 @@ def _affairs(organisations: Organisations, consents: UserConsents | None) -> Org
     if organisations.servers is None or consents is None:
         return None
 
-    return OrganisationAffairs(organisations.servers, consents, organisations.tenant_of)
+    return OrganisationAffairs(organisations.servers, consents, organisations.tenant)
 
 
 def everybody(profile: str | None, profiles: Profiles = PROFILES) -> Admission:

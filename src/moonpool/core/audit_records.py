@@ -7,7 +7,8 @@ of stored files by no execution, every undo and fork of a session,
 every connection to the outside (of many refused ones, their number), every change of a tool, every
 question of a server that may be passed on, every approval grant, every change of a key or an organisation and every
 connection of a model leaves one. Records
-hold digests, sizes and names, never values: no argument, no result, no secret. How they are kept and chained:
+hold digests, sizes and names, never values: no argument, no result, no secret; what a caller attaches to an execution
+is there, redacted. How they are kept and chained:
 `moonpool.core.audit`.
 """
 
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING, ClassVar, TypeAlias
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
+
+    from moonpool.core.json import JsonValue
 
 
 def time_stamp(moment: datetime) -> str:
@@ -51,6 +54,8 @@ class ExecutionStartRecord:
     process: str = ""  # who runs it, so that an execution without an end can be told from one that goes on
     folders: tuple[str, ...] = ()  # of the host, in its sandbox: `rw PATH` or `ro PATH`
     variables: tuple[str, ...] = ()  # names of what its environment has besides; no values
+    execution_id: str = ""  # `trc_…`, of an execution by one HTTP call
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, "JsonValue"])  # its caller's, redacted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -38,6 +38,9 @@ class CodeRequest:
     calls: Callable[[CallStarted | CallEnded], None] | None = None  # hears of each call that enters the pipeline
     run_id: str = ""  # that it gets, used for no other execution; empty: a new one
     begun: Callable[[str], None] | None = None  # hears the run id, before anybody is asked and anything is called
+    started: Callable[[], None] | None = None  # is called when its sandbox is there and the code is sent
+    execution_id: str = ""  # `trc_…`: by which its caller knows it, put on record
+    metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])  # likewise, redacted and checked
     responder: RequestResponder | None = None  # whom servers may ask meanwhile, instead of the caller grant's
     replay_of: str = ""  # an execution that this one replays
     nondeterminism_log: bytes | None = None  # to be played

@@ -175,6 +175,8 @@ class RunRecords:
                     process=self._runtime.process,
                     folders=self._folders,
                     variables=tuple(self._request.variables),
+                    execution_id=self._request.execution_id,
+                    metadata=self._request.metadata,
                 )
             )
         )

@@ -267,6 +267,8 @@ class Run:
         if not recorded.done() or recorded.exception():
             recorded.add_done_callback(lambda done: execution.force_end("journal") if done.exception() else None)
         self._records.code_begins()
+        if self._request.started is not None:
+            self._request.started()
         network = history.network
         taking = nullcontext() if network is None else network.executing(identity.session_id, self.run_id)
         try:

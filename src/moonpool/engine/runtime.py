@@ -31,7 +31,11 @@ class Runtime(RuntimeServices):
     _closing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"], init=False)
 
     async def run(
-        self, request: CodeRequest, caller_grant: CallerGrant, *, network: NetworkRules | None = None,
+        self,
+        request: CodeRequest,
+        caller_grant: CallerGrant,
+        *,
+        network: NetworkRules | None = None,
         storage: RunStorage | None = None,
     ) -> Envelope:
         """Run code in a sandbox of its own and return its envelope; `network` and `storage` as for `session`.
@@ -42,7 +46,7 @@ class Runtime(RuntimeServices):
         try:
             return await session.execute(request)
         finally:
-            self._close_soon(session)
+            self.close_soon(session)
 
     def session(
         self,
@@ -81,7 +85,7 @@ class Runtime(RuntimeServices):
         """How the pool is doing, and the zygotes behind it."""
         return self.pool.statistics()
 
-    def _close_soon(self, session: Session) -> None:
+    def close_soon(self, session: Session) -> None:
         """Discard a sandbox without letting the caller wait for its end."""
         closing = asyncio.ensure_future(session.close())
         self._closing.add(closing)

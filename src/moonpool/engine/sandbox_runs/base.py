@@ -5,13 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from moonpool.features.execution_records.model import RunPage, RunQuery
+
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Callable, Mapping
 
     from moonpool.core.json import JsonObject, JsonValue
-    from moonpool.features.execution_records.model import DeliveryMode, ExecutionRecord
+    from moonpool.features.execution_records.model import DeliveryMode, ExecutionRecord, Status
     from moonpool.features.sandbox_configurations.model import SandboxConfiguration
     from moonpool.pipeline.caller_grant import CallerGrant
+
+
+__all__ = ["RunEvent", "RunOwner", "RunPage", "RunQuery", "RunResult", "SandboxOrder", "SandboxRun", "SandboxRuns"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +50,7 @@ class RunOwner:
 class RunResult:
     """How it ended, in Baponi's words. `exit_code` -1: the process never ran. `remark`: of its files, for people."""
 
+    status: Status
     success: bool
     stdout: str
     stderr: str
@@ -80,6 +86,10 @@ class SandboxRun(Protocol):
         """End its code: interrupt, grace, kill. Its result says `cancelled`."""
         ...
 
+    def when_over(self, call: Callable[[], None]) -> None:
+        """Have `call` called once, when it is over; now, if it is."""
+        ...
+
 
 class SandboxRuns(Protocol):
     """Those of one organisation."""
@@ -87,8 +97,8 @@ class SandboxRuns(Protocol):
     async def begin(self, owner: RunOwner, order: SandboxOrder) -> SandboxRun:
         """Start it; from now on its trace id is known to its owner.
 
-        Raises InputError for an order that cannot be carried out, TreeBusyError, PoolBusyError and others that are
-        retryable before any code started, StorageError.
+        Raises InputError for an order that cannot be carried out, TreeBusyError, BusyError and others that are
+        retryable before any code started, StorageError, DatabaseError.
         """
         ...
 
@@ -104,21 +114,3 @@ class SandboxRuns(Protocol):
     async def cancel(self, owner: RunOwner, trace_id: str) -> None:
         """Wherever it runs. Raises ExecutionUnknownError, ExecutionOverError (HTTP 409)."""
         ...
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunQuery:
-    """Which records, the newest first."""
-
-    limit: int = 50
-    cursor: str | None = None
-    status: str | None = None
-    thread_id: str | None = None
-    since: float | None = None
-    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RunPage:
-    records: Sequence[ExecutionRecord]
-    next_cursor: str | None

@@ -14,13 +14,15 @@ from moonpool.features.storage.model import UnknownTreeError
 from moonpool.server.http.callers import AuthenticationError
 from moonpool.server.http.sessions.bodies import json_answer
 from moonpool.server.http.sessions.errors import RETRY_AFTER_S, error_body, status_of
+from moonpool.server.http.sessions.operations import ErrorForm
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from starlette.responses import Response
 
-_PATHS: Final = ("/v1/sandbox/", "/v1/executions", "/v1/files/", "/v1/blobs/", "/v1/threads", "/v1/volumes")
+_PATHS: Final = ("/v1/sandbox/", "/v1/executions", "/v1/files/", "/v1/blobs/", "/v1/threads", "/v1/volumes",
+    "/v1/webhooks/")  # fmt: skip
 _WORDS: Final = {
     400: "validation_error", 401: "unauthorized", 403: "forbidden", 404: "not_found", 405: "method_not_allowed",
     408: "request_timeout", 409: "conflict", 411: "length_required", 413: "payload_too_large",
@@ -61,3 +63,6 @@ def baponi_answer(
     retry = {"retry-after": str(retry_s)} if status in {429, 503} else {}
     answer = BaponiError(error=_WORDS.get(status, "internal_error"), message=message)
     return json_answer(answer, status, {**retry, **(headers or {})})
+
+
+BAPONI_FORM: Final = ErrorForm(BaponiError, baponi_answer)

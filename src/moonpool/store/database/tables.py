@@ -281,3 +281,63 @@ STORED_GARBAGE: Final = Table(
     Column("due_at", Double, nullable=False),  # on the server's clock
     Index("stored_garbage_by_due", "due_at"),
 )
+
+EXECUTION_RECORD: Final = Table(
+    "execution_record",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("trace_id", String(32), primary_key=True),
+    Column("principal", String(200), nullable=False),
+    Column("run_id", String(64), nullable=False),
+    Column("process", String(200), nullable=False),  # that runs it
+    Column("language", String(20), nullable=False),
+    Column("delivery_mode", String(20), nullable=False),
+    Column("status", String(20), nullable=False),
+    Column("thread_id", String(128)),
+    Column("metadata", String(200_000), nullable=False),  # JSON in ASCII
+    Column("exit_code", Integer),
+    Column("stdout", LargeBinary),  # UTF-8, which may hold what no text of PostgreSQL may
+    Column("stderr", LargeBinary),
+    Column("output_bytes", BigInteger, nullable=False),
+    Column("output_truncated", Boolean, nullable=False),
+    Column("error", String(100)),
+    Column("duration_ms", BigInteger, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("completed_at", Double),
+    Column("last_seq", BigInteger, nullable=False),
+    Column("cancel_asked", Boolean, nullable=False),
+    Column("webhook_url", String(2048)),
+    Column("webhook_status", String(20)),
+    Index("execution_record_by_age", "organisation_id", "created_at"),
+    Index("execution_record_by_status", "status"),
+)
+
+EXECUTION_LABEL: Final = Table(
+    "execution_label",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("trace_id", String(32), primary_key=True),
+    Column("key", String(40), primary_key=True),
+    Column("value", String(4000), nullable=False),  # JSON in ASCII
+)
+
+WEBHOOK_DELIVERY: Final = Table(
+    "webhook_delivery",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("delivery_id", String(64), primary_key=True),
+    Column("trace_id", String(32), nullable=False),
+    Column("url", String(2048), nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("next_at", Double, nullable=False),  # this and the next on the clock that all replicas share
+    Column("claimed_until", Double, nullable=False),
+    Index("webhook_delivery_by_time", "next_at"),
+)
+
+WEBHOOK_SECRET: Final = Table(
+    "webhook_secret",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("secret", String(1000), nullable=False),  # sealed
+    Column("made_at", Double, nullable=False),
+)

@@ -72,10 +72,10 @@ def openapi_route(
     return Route(path, openapi, methods=["GET"])
 
 
-def _offered(registry: SessionRegistry, affairs: Affairs | None) -> tuple[Operation, ...]:
-    """Without `affairs` organisations manage nothing here."""
+def _offered(registry: SessionRegistry, affairs: Affairs | None, more: Sequence[Operation]) -> tuple[Operation, ...]:
+    """Without `affairs` organisations manage nothing here; `more` are no sessions'."""
     own = () if affairs is None else OrganisationRoutes(affairs).operations()
-    return (*SessionRoutes(registry).operations(), *FileRoutes(registry).operations(), *own)
+    return (*SessionRoutes(registry).operations(), *FileRoutes(registry).operations(), *own, *more)
 
 
 def _endpoint(operation: Operation, caller_of: CallerOf) -> Callable[[Request], Awaitable[Response]]:

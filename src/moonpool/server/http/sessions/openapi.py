@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from moonpool.core.version import VERSION
-from moonpool.server.http.sessions import lines
 from moonpool.server.http.sessions.lines import NDJSON
 
 if TYPE_CHECKING:
@@ -29,8 +28,8 @@ _ERRORS: Final = {
 def document(offered: Sequence[Operation]) -> dict[str, Any]:
     """The document that `/v1/openapi.json` serves."""
     models = _models(offered)
-    schemas, components = msgspec.json.schema_components([*models, lines.Line], ref_template=_REFS)
-    by_model = dict(zip(models, schemas, strict=False))
+    schemas, components = msgspec.json.schema_components(models, ref_template=_REFS)
+    by_model = dict(zip(models, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for operation in offered:
         paths.setdefault(f"/v1{operation.path}", {})[operation.method.lower()] = _described(operation, by_model)
@@ -39,7 +38,7 @@ def document(offered: Sequence[Operation]) -> dict[str, Any]:
         "info": {"title": "Moonpool sessions", "version": VERSION},
         "paths": paths,
         "components": {
-            "schemas": {**components, "Line": schemas[-1]},
+            "schemas": components,
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"key": []}],
@@ -47,8 +46,10 @@ def document(offered: Sequence[Operation]) -> dict[str, Any]:
 
 
 def _models(offered: Sequence[Operation]) -> list[Any]:
-    places = ((one.body, one.answer, one.form.model) for one in offered)
-    found = [one for place in places for one in place if isinstance(one, type)]
+    found: list[Any] = []
+    for operation in offered:
+        of_operation = (operation.body, operation.answer, operation.accepted, operation.form.model)
+        found += [*(one for one in of_operation if isinstance(one, type)), operation.line]
     return list(dict.fromkeys(found))
 
 
@@ -64,10 +65,11 @@ def _described(operation: Operation, by_model: dict[Any, Any]) -> dict[str, Any]
         needed = any(field.required for field in msgspec.structs.fields(operation.body))  # no body is an empty object
         content = {"application/json": {"schema": by_model[operation.body]}}
         about["requestBody"] = {"required": needed, "content": content}
-    about["responses"] = {
-        str(operation.status): _answer(operation, by_model),
-        **_errors(by_model[operation.form.model]),
-    }
+    about["responses"] = {str(operation.status): _answer(operation, by_model), **_errors(operation, by_model)}
+    if operation.accepted is not None:
+        content = {"application/json": {"schema": by_model[operation.accepted]}}
+        about["responses"]["202"] = {"description": "It runs.", "content": content}
+        about["responses"][str(operation.status)]["content"][NDJSON] = {"schema": by_model[operation.line]}
     return about
 
 
@@ -77,13 +79,13 @@ def _answer(operation: Operation, by_model: dict[Any, Any]) -> dict[str, Any]:
     if operation.answer == "bytes":
         return {"description": "The file.", "content": {"application/octet-stream": {"schema": _BYTES}}}
     if operation.answer == "lines":
-        line = {"$ref": _REFS.format(name="Line")}
+        line = by_model[operation.line]
         return {"description": "One line of JSON each.", "content": {NDJSON: {"schema": line}}}
     return {"description": "Done.", "content": {"application/json": {"schema": by_model[operation.answer]}}}
 
 
-def _errors(schema: Any) -> dict[str, Any]:
-    content = {"application/json": {"schema": schema}}
+def _errors(operation: Operation, by_model: dict[Any, Any]) -> dict[str, Any]:
+    content = {"application/json": {"schema": by_model[operation.form.model]}}
     return {status: {"description": text, "content": content} for status, text in _ERRORS.items()}
 
 

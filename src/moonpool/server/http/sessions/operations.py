@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 import msgspec
 from msgspec import Meta
 
+from moonpool.server.http.sessions import lines
 from moonpool.server.http.sessions.bodies import error_answer
 from moonpool.server.http.sessions.messages import ErrorAnswer
 
@@ -24,6 +25,14 @@ if TYPE_CHECKING:
 
 _Path: TypeAlias = Annotated[str, Meta(min_length=1, max_length=2048)]
 """In an address each character may take twelve, and a head is bounded (`serving.HEAD_BYTES_MAX`)."""
+
+
+PROFILES: Final[frozenset[str | None]] = frozenset({None, "code"})
+"""SECURITY: a credential that is good for one profile of MCP only runs code here if it may there."""
+SANDBOX_PROFILES: Final[frozenset[str | None]] = PROFILES | {"baponi"}
+"""Of executions by one call."""
+FILE_PROFILES: Final[frozenset[str | None]] = SANDBOX_PROFILES | {"codegen"}
+"""Of files of threads and volumes."""
 
 
 class _Query(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -86,7 +95,6 @@ class ErrorForm:
 
 
 SESSIONS_FORM: Final = ErrorForm(ErrorAnswer, error_answer)
-CODE_PROFILES: Final[frozenset[str | None]] = frozenset({None, "code"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +111,8 @@ class Operation:
     query: type[Any] = NoQuery
     answer: type[Any] | Literal["bytes", "lines"] | None = None
     status: int = 200
-    profiles: frozenset[str | None] = CODE_PROFILES
+    line: Any = lines.Line  # of an answer in lines; with `accepted`, which a client chooses beside `answer`
+    accepted: type[Any] | None = None  # what 202 answers, where a client asks for that
+    profiles: frozenset[str | None] = PROFILES
     """SECURITY: a credential that is good for one profile of MCP only does here what that profile does."""
     form: ErrorForm = SESSIONS_FORM

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 from starlette.responses import Response
 
 from moonpool.features.storage.contents import file_at, folder_path, listed
 from moonpool.features.storage.model import checked_path
-from moonpool.server.http.baponi_errors import BaponiError, baponi_answer
+from moonpool.server.http.baponi_errors import BAPONI_FORM
 from moonpool.server.http.sessions.bodies import body_of, json_answer
-from moonpool.server.http.sessions.operations import ErrorForm, Operation
+from moonpool.server.http.sessions.operations import FILE_PROFILES, Operation
 from moonpool.server.http.storage import messages
 
 if TYPE_CHECKING:
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from moonpool.server.http.callers import HttpCaller
     from moonpool.server.http.storage.access import StoredFiles
     from moonpool.server.http.storage.signed_urls import SignedUrls
-
-BAPONI_FORM: Final = ErrorForm(BaponiError, baponi_answer)
-FILE_PROFILES: Final[frozenset[str | None]] = frozenset({None, "code", "baponi", "codegen"})
 
 
 class FileRoutes:

@@ -9,10 +9,11 @@ from starlette.responses import Response
 
 from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.features.storage.model import TreeName, UnknownTreeError, owner_of_threads
+from moonpool.server.http.baponi_errors import BAPONI_FORM
 from moonpool.server.http.sessions.bodies import body_of, json_answer, query_of
-from moonpool.server.http.sessions.operations import Operation
+from moonpool.server.http.sessions.operations import FILE_PROFILES, Operation
 from moonpool.server.http.storage import messages
-from moonpool.server.http.storage.file_routes import BAPONI_FORM, FILE_PROFILES, rfc3339
+from moonpool.server.http.storage.file_routes import rfc3339
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
