@@ -77,6 +77,7 @@ if TYPE_CHECKING:
     from moonpool.server.http.sessions.registry import SessionRegistry
     from moonpool.server.mcp.profiles import Profile, Profiles
     from moonpool.server.mcp.server import OwnServer, ServedTools
+    from moonpool.server.mcp.stateless import StatelessTools
     from moonpool.settings import Settings
 
 TENANTS_MAX: Final = 256
@@ -294,8 +295,8 @@ class _Tools:
 
     organisations: Organisations
 
-    async def open_tools(self, caller: HttpCaller, profile: Profile, /) -> ServedTools | OwnServer:
-        """See `ToolsSource`. Raises ServiceBusyError, InputError."""
+    async def open_tools(self, caller: HttpCaller, profile: Profile, /) -> ServedTools | OwnServer | StatelessTools:
+        """See `ToolsSource`. Raises ServiceBusyError, InputError, ProfileUnavailableError."""
         tenant = (await self.organisations.get(caller.organisation)).tenant
         grant = tenant.caller_grants.grant(
             caller.principal, roles=caller.roles, client_id=caller.client_id, hides_host=not caller.is_terminal
