@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, get_args
 from urllib.parse import urlsplit
 
 from moonpool.core.errors import InputError
-from moonpool.engine.variables import check_variables
+from moonpool.core.variables import check_variables
 from moonpool.features.sandbox_configurations.model import TIMEOUT_S_MAX, Language
 from moonpool.features.storage.model import TreeName
 from moonpool.features.webhooks.model import URL_CHARS_MAX

@@ -44,7 +44,7 @@ def sessions_application(
     """
     routes = [
         Route(one.path, _endpoint(one, caller_of), methods=[one.method], name=one.name)
-        for one in (*_offered(registry, affairs), *more)
+        for one in _offered(registry, affairs, more)
     ]
     application = Starlette(
         routes=[*routes, openapi_route(registry, affairs, more, path="/openapi.json")],
@@ -63,7 +63,7 @@ def openapi_route(
     path: str = "/v1/openapi.json",
 ) -> Route:
     """What describes the others, for everybody."""
-    described = document((*_offered(registry, affairs), *more))
+    described = document(_offered(registry, affairs, more))
 
     async def openapi(request: Request) -> Response:
         del request
