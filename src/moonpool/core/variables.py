@@ -71,9 +71,7 @@ def _check_name(name: str) -> None:
 
 def _check_value(name: str, value: object) -> None:
     if not isinstance(value, str):
-        raise InputError(
-            f"Environment variable value for key {name!r} must be a string, got {type(value).__name__}"
-        )
+        raise InputError(f"Environment variable value for key {name!r} must be a string, got {type(value).__name__}")
     if len(value) > VALUE_CHARS_MAX:
         raise InputError(f"Environment variable values must be at most {VALUE_CHARS_MAX} characters")
     try:

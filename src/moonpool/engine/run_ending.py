@@ -79,7 +79,13 @@ class RunEnding:
         return replace(display, forms={mime: redact(storable(text), tally) for mime, text in display.forms.items()})
 
     async def envelope(
-        self, outcome: ExecutionOutcome, sandbox: Sandbox, *, exceeded: str, folders: FolderNews = NO_NEWS, stored: StorageNews = NO_STORAGE_NEWS
+        self,
+        outcome: ExecutionOutcome,
+        sandbox: Sandbox,
+        *,
+        exceeded: str,
+        folders: FolderNews = NO_NEWS,
+        stored: StorageNews = NO_STORAGE_NEWS,
     ) -> Envelope:
         """The envelope as it is handed out. `exceeded`: the call that the run's plan does not have; `folders`: what is
         to be said of host folders, `stored` of stored trees.

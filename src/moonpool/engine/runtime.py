@@ -31,7 +31,11 @@ class Runtime(RuntimeServices):
     _closing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"], init=False)
 
     async def run(
-        self, request: CodeRequest, caller_grant: CallerGrant, *, network: NetworkRules | None = None,
+        self,
+        request: CodeRequest,
+        caller_grant: CallerGrant,
+        *,
+        network: NetworkRules | None = None,
         storage: RunStorage | None = None,
     ) -> Envelope:
         """Run code in a sandbox of its own and return its envelope; `network` and `storage` as for `session`.

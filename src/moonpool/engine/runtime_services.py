@@ -108,7 +108,9 @@ class RuntimeServices:
         try:
             knowing.redactor = self.redactor.knowing(variables)
         except ValueError:
-            raise InputError("the environment variables hold too many lines to be redacted; pass files instead") from None
+            raise InputError(
+                "the environment variables hold too many lines to be redacted; pass files instead"
+            ) from None
         return knowing
 
     def look_after(self, session: OpenSession) -> None:

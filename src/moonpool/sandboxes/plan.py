@@ -42,8 +42,20 @@ _VARIABLES = {"PATH": "/usr/bin:/bin", "HOME": "/home/user", "LANG": "C.UTF-8"}
 _COVERED = tuple(
     map(
         Path,
-        (_TMP, "/dev", "/proc", "/quota", "/workspace", "/home/user", HOME_LINK, "/data", "/wrappers", _SLOTS, GUEST_ROOT,
-            "/usr/local"),
+        (
+            _TMP,
+            "/dev",
+            "/proc",
+            "/quota",
+            "/workspace",
+            "/home/user",
+            HOME_LINK,
+            "/data",
+            "/wrappers",
+            _SLOTS,
+            GUEST_ROOT,
+            "/usr/local",
+        ),
     )
 )
 _TMPFS_SMALL = 65_536

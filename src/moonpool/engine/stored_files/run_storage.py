@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.core.envelope import ExecutionError
 from moonpool.core.errors import MoonpoolError, told
-from moonpool.engine.stored_files.model import HOME, VOLUMES, WORKSPACE, Room, StoredFilesError, choose, with_folders_above
+from moonpool.engine.stored_files.model import (
+    HOME,
+    VOLUMES,
+    WORKSPACE,
+    Room,
+    StoredFilesError,
+    choose,
+    with_folders_above,
+)
 from moonpool.engine.stored_files.transfers import fill, take_changes
 from moonpool.features.storage.model import Entry, TreeFullError
 

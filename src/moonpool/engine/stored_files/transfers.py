@@ -77,7 +77,7 @@ class Taken:
     skipped: int  # what is kept nowhere: pipes, sockets, names that are no text
 
 
-async def take_changes(  # noqa: PLR0913  two folders, a writer and their bounds
+async def take_changes(
     sandbox: Sandbox,
     place: str,
     writer: TreeWriter,
@@ -106,9 +106,7 @@ async def take_changes(  # noqa: PLR0913  two folders, a writer and their bounds
 class _ChangeSink:
     """Cuts the stream of a guest into its list and the files of it, and hands them to a writer."""
 
-    def __init__(
-        self, writer: TreeWriter, brought: Collection[str], hidden: Collection[str], bytes_max: int
-    ) -> None:
+    def __init__(self, writer: TreeWriter, brought: Collection[str], hidden: Collection[str], bytes_max: int) -> None:
         self._writer, self._brought, self._bytes_max = writer, brought, bytes_max
         self._kept = with_folders_above(hidden)  # what was not brought in stays, and so what is above it
         self._above = self._kept.difference(hidden)
@@ -179,9 +177,7 @@ class _ChangeSink:
             if self._is_dropped:
                 self.skipped += 1
             else:
-                await self._writer.begin_file(
-                    one.path, size=one.size, mode=one.mode, modified_ns=one.modified_ns
-                )
+                await self._writer.begin_file(one.path, size=one.size, mode=one.mode, modified_ns=one.modified_ns)
                 self.count += 1
             self._left = one.size
             if self._left:
