@@ -29,7 +29,9 @@ GOLDENS = Path(__file__).parent.parent / "goldens" / "baponi"
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 )
-GIF = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
+GIF = (
+    b"GIF89a\x01\x00\x01\x00\x80\x00\x00\x00\x00\x00\xff\xff\xff,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02D\x01\x00;"
+)
 DEMO = TreeName(kind="thread", name="demo")
 MIB = 1024**2
 
@@ -440,7 +442,9 @@ async def test_what_runs_ends_with_the_service(services: FakeServices) -> None:
 
 @pytest.mark.req("J-030", "J-031", "J-041")
 async def test_text_is_returned_as_it_is(service: OpenService, services: FakeServices) -> None:
-    texts = {f"out/file.{one}": f"of {one}\r\né".encode() for one in "txt json csv py md html svg yaml xml sh js".split()}
+    texts = {
+        f"out/file.{one}": f"of {one}\r\né".encode() for one in "txt json csv py md html svg yaml xml sh js".split()
+    }
     texts |= {"bom.csv": b"\xef\xbb\xbfa,b", "no-extension": "ü".encode(), "odd.name": b"", "fake.png": b"only text"}
     for path, content in texts.items():
         services.trees.put(DEMO, path, content)

@@ -54,9 +54,7 @@ class MemoryWriter:
         digest = hashlib.sha256(content).hexdigest()
         self.contents[digest] = content
         pieces = (Piece(digest, 0, min(size, 8 * 1024**2)),) if size else ()
-        self.put.append(
-            Entry(path=path, mode=mode, modified_ns=modified_ns, size=size, sha256=digest, pieces=pieces)
-        )
+        self.put.append(Entry(path=path, mode=mode, modified_ns=modified_ns, size=size, sha256=digest, pieces=pieces))
 
     def folder(self, path: str, *, mode: int = 0o755, modified_ns: int = 0) -> None:
         self.put.append(Entry(path=path, kind="folder", mode=mode, modified_ns=modified_ns))

@@ -1,12 +1,14 @@
 """Code that has replaced the agent in PID 1 and lies about its files: nothing is kept, and its sandbox is ended."""
 
+# ruff: noqa: E501  code of sandboxes, one line each
+
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 import pytest
 
-from stored_files.executions import new_volume, in_data
+from stored_files.executions import in_data, new_volume
 
 if TYPE_CHECKING:
     from stored_files.executions import Executions
@@ -91,9 +93,7 @@ async def test_what_a_guest_says_of_one_tree_changes_no_other(executions: Execut
     volume = new_volume()
     await volume.put({"f": b"of the volume"})
     play = "put(['file', 'data/vol/f', 420, 1, 0], ['link', 'l', 420, 1, '/data/vol'], removed=[])"
-    envelope = await executions.execute(
-        REPLACE.replace("PLAY", play), thread, in_data(volume, writable=False)
-    )
+    envelope = await executions.execute(REPLACE.replace("PLAY", play), thread, in_data(volume, writable=False))
     assert envelope.error is None
     assert volume.files == {"f": b"of the volume"}
     assert volume.snapshot.version == 1

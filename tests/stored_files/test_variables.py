@@ -1,5 +1,7 @@
 """Environment variables of one execution: which there may be, where they show, and where they do not."""
 
+# ruff: noqa: E501  code of sandboxes, one line each
+
 from __future__ import annotations
 
 import asyncio
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from stored_files.memory_trees import MemoryTree
 
 pytestmark = pytest.mark.anyio
-ODD = "it's \"odd\" $HOME `x` \\ \n\tand äöü"
+ODD = 'it\'s "odd" $HOME `x` \\ \n\tand äöü'
 
 
 @pytest.mark.req("J-025")
@@ -123,6 +125,9 @@ async def test_a_package_in_the_users_site_of_a_thread_is_imported(executions: E
     os.chmod('.local/bin/tool', 0o755)
     """
     await executions.run(code, thread)
-    assert await executions.run("import mine, subprocess; result = [mine.x, subprocess.getoutput('tool')]", thread) == [5, "tool"]
+    assert await executions.run("import mine, subprocess; result = [mine.x, subprocess.getoutput('tool')]", thread) == [
+        5,
+        "tool",
+    ]
     assert await executions.run("tool", thread, language="bash") == "tool\n"
     assert (await executions.execute("import mine")).error is not None

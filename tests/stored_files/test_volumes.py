@@ -1,5 +1,7 @@
 """Volumes: written by one execution, or only read through the slot."""
 
+# ruff: noqa: E501  code of sandboxes, one line each
+
 from __future__ import annotations
 
 import os
@@ -58,7 +60,9 @@ async def test_two_executions_share_a_checkout_and_one_sees_no_other_volume(exec
     await two.put({"f": b"2"})
     look = "import os; result = [sorted(os.listdir('/data')), os.path.exists('/wrappers/volumes') and sorted(os.listdir('/wrappers/volumes'))]"
     assert await executions.run(look, in_data(one, writable=False)) == [["one"], ["one"]]
-    assert await executions.run(look, in_data(one, writable=False), in_data(two, writable=False)) == [["one", "two"]] * 2
+    assert (
+        await executions.run(look, in_data(one, writable=False), in_data(two, writable=False)) == [["one", "two"]] * 2
+    )
     assert await executions.run(look) == [[], False]
 
 
@@ -85,7 +89,9 @@ async def test_sub_paths_narrow_what_is_brought_in(executions: Executions) -> No
     for writable in (False, True):
         shown = await executions.run(code, in_data(volume, writable=writable, sub_paths=("a/y", "c")))
         assert shown == ["/data/vol/a/y/z", "/data/vol/c"]
-    await executions.run("import shutil; shutil.rmtree('/data/vol/a')", in_data(volume, writable=True, sub_paths=("a/y",)))
+    await executions.run(
+        "import shutil; shutil.rmtree('/data/vol/a')", in_data(volume, writable=True, sub_paths=("a/y",))
+    )
     assert volume.files == {"ab/x": b"3", "a/x": b"1", "c": b"4"}
     replace = "import shutil; shutil.rmtree('/data/vol/a'); open('/data/vol/a', 'w').write('instead')"
     await volume.put({"a/y/z": b"2"})
@@ -99,7 +105,9 @@ async def test_checkouts_are_bounded_and_the_oldest_goes(executions: Executions)
     volumes = [new_volume(f"v{number}") for number in range(3)]
     for volume in volumes:
         await volume.put({"f": os.urandom(1024**2 + 1)})
-        await executions.run(f"result = open('/data/{volume.name.name}/f', 'rb').read(1) is None", in_data(volume, writable=False))
+        await executions.run(
+            f"result = open('/data/{volume.name.name}/f', 'rb').read(1) is None", in_data(volume, writable=False)
+        )
     left = [one for one in executions.volumes._folder.iterdir() if not one.name.startswith(".")]
     assert len(left) == 2
     await executions.run("open('/data/v0/f').close()", in_data(volumes[0], writable=False))

@@ -7,7 +7,7 @@ import pytest
 from moonpool.core.errors import InputError
 from moonpool.core.variables import (
     NAME_CHARS_MAX,
-    RESERVED,
+    RESERVED_TEXT,
     TOTAL_CHARS_MAX,
     VALUE_CHARS_MAX,
     VARIABLES_MAX,
@@ -71,4 +71,4 @@ def test_what_baponi_refuses_is_refused(bad: dict[str, str], said: str) -> None:
 def test_reserved_names_are_refused_without_the_list(name: str) -> None:
     with pytest.raises(InputError) as caught:
         check_variables({name: "x"})
-    assert str(caught.value) == RESERVED == "This environment variable name is reserved by the system"
+    assert str(caught.value) == RESERVED_TEXT == "This environment variable name is reserved by the system"

@@ -21,10 +21,11 @@ NAME_CHARS_MAX: Final = 128
 VALUE_CHARS_MAX: Final = 4096
 TOTAL_CHARS_MAX: Final = 64 * 1024
 """Of names and values together."""
-RESERVED: Final = "This environment variable name is reserved by the system"
+RESERVED_TEXT: Final = "This environment variable name is reserved by the system"
 _NAME: Final = re.compile(r"[A-Z][A-Z0-9_]*", re.ASCII)
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-_RESERVED: Final = """
+RESERVED: Final = frozenset(
+    """
 PATH HOME TMPDIR PWD OLDPWD SHELL LANG LANGUAGE
 LC_ALL LC_COLLATE LC_CTYPE LC_MESSAGES LC_MONETARY LC_NUMERIC LC_TIME
 PYTHONPATH PYTHONHOME PYTHONSTARTUP PYTHONUSERBASE PYTHONUNBUFFERED PYTHONDONTWRITEBYTECODE PYTHONHASHSEED
@@ -40,9 +41,9 @@ TERM USER LOGNAME MAIL EDITOR VISUAL
 BASHOPTS SHELLOPTS BASH_FUNC BASH_VERSINFO UID EUID PPID
 SSL_CERT_FILE REQUESTS_CA_BUNDLE CURL_CA_BUNDLE PIP_CERT GIT_SSL_CAINFO NPM_CONFIG_CAFILE NODE_USE_ENV_PROXY
 NPM_CONFIG_OFFLINE PIP_NO_INDEX UV_OFFLINE
-"""
+""".split()
+)
 """Baponi's, then ours: what code is confined by, and how it finds its proxy and certificate authorities."""
-_RESERVED_NAMES: Final = frozenset(_RESERVED.split())
 _RESERVED_PREFIXES: Final = ("BAPONI_", "NSJAIL_", "MOONPOOL_", "LD_", "LC_", "XDG_")
 
 
@@ -67,11 +68,13 @@ def _check_name(name: str) -> None:
             "Environment variable keys must start with an uppercase letter and contain only uppercase letters, digits, "
             "and underscores"
         )
-    if name in _RESERVED_NAMES or name.startswith(_RESERVED_PREFIXES):
-        raise InputError(RESERVED)
+    if name in RESERVED or name.startswith(_RESERVED_PREFIXES):
+        raise InputError(RESERVED_TEXT)
 
 
-def _check_value(name: str, value: str) -> None:
+def _check_value(name: str, value: object) -> None:
+    if not isinstance(value, str):
+        raise InputError(f"Environment variable value for key {name!r} must be a string, got {type(value).__name__}")
     if len(value) > VALUE_CHARS_MAX:
         raise InputError(f"Environment variable values must be at most {VALUE_CHARS_MAX} characters ({name})")
     if _CONTROL.search(value):

@@ -232,7 +232,7 @@ class Session:
         if self._run is not None and run_id in {"", self._run.run_id}:
             self._run.interrupt(at_once=at_once and self._kernel.users == 1)  # branches end with the sandbox
 
-    async def _execute(self, request: CodeRequest) -> Envelope:
+    async def _execute(self, request: CodeRequest) -> Envelope:  # noqa: C901  each way not to start
         install = None if self._runtime.packages is None else self._install_for_code
         run = self._run = Run(
             self._runtime.knowing(request.variables) if request.variables else self._runtime,

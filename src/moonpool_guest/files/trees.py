@@ -17,7 +17,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from moonpool_guest.checkpoints.saved import marks, open_to_read
+from moonpool_guest.checkpoints.saved import marks_of, open_to_read
 from moonpool_guest.files.exchange import Exchange
 from moonpool_guest.files.places import TEMPORARY
 from moonpool_guest.files.processes import end_others, flush_open_files
@@ -99,7 +99,7 @@ def _write(whole: str, mode: int, modified_ns: int, size: int, stream: "_Stream"
         stream.write(fd, size)
         os.fchmod(fd, mode)
         os.utime(fd, ns=(modified_ns, modified_ns))
-        return marks(os.fstat(fd))
+        return marks_of(os.fstat(fd))
     finally:
         os.close(fd)
 
@@ -233,7 +233,7 @@ class _Look:
 
     def _note_other(self, path: str, state: os.stat_result) -> None:
         if stat.S_ISREG(state.st_mode):
-            self._note(path, "file", state, state.st_size, marks(state))
+            self._note(path, "file", state, state.st_size, marks_of(state))
         elif stat.S_ISLNK(state.st_mode):
             target = os.readlink(f"{self._place}/{path}")
             if not _is_text(target):

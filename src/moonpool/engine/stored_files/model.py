@@ -100,9 +100,7 @@ def choose(mount: Mount, room: Room) -> Choice:
             left_out[one.path] = one
             size, count = size - _size(one), count - 1
     if count > room.entry_count or size > room.bytes_count:
-        raise StoredFilesError(
-            f"{mount.name} has more folders than fit into a sandbox ({room.entry_count:,}); remove some by the Files API"
-        )
+        raise StoredFilesError(f"{mount.name} has more folders than fit into a sandbox; remove some by the Files API")
     room.bytes_count, room.entry_count = room.bytes_count - size, room.entry_count - count
     return Choice(
         entries={path: one for path, one in wanted.items() if path not in left_out},

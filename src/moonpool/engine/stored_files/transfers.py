@@ -77,7 +77,7 @@ class Taken:
     skipped: int  # what is kept nowhere: pipes, sockets, names that are no text
 
 
-async def take_changes(  # noqa: PLR0913  two folders, a writer and their bounds
+async def take_changes(
     sandbox: Sandbox,
     place: str,
     writer: TreeWriter,

@@ -116,15 +116,19 @@ class ShownVolumes:
         finally:
             os.close(folder)
 
+    def _remove(self, name: str) -> None:
+        """Its name goes first: what has one is whole."""
+        doomed = self._folder / f".{secrets.token_hex(8)}"
+        (self._folder / name).rename(doomed)
+        shutil.rmtree(doomed, ignore_errors=True)
+
     async def _evict(self) -> None:
         while sum(self._sizes.values()) > self._bytes_max:
             oldest = next((name for name in self._sizes if name not in self._users), None)
             if oldest is None:
                 return
             del self._sizes[oldest]
-            doomed = self._folder / f".{secrets.token_hex(8)}"
-            (self._folder / oldest).rename(doomed)
-            await in_thread(lambda: shutil.rmtree(doomed, ignore_errors=True))
+            await in_thread(lambda name=oldest: self._remove(name))
 
 
 def _folder_at(root: int, path: str) -> int:
