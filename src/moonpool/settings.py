@@ -184,6 +184,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     database_connections_max: _Count = 10
     """Connections of one process to a PostgreSQL server."""
 
+    files_url: str = ""
+    """Where files of threads and volumes are: `s3://BUCKET/PREFIX?endpoint=...&region=...`. Empty: the data folder."""
+
+    storage_threads_max: Annotated[int, Meta(gt=0, le=10_000)] = 10_000
+    """Threads of one organisation."""
+
+    storage_volumes_max: Annotated[int, Meta(gt=0, le=10_000)] = 100
+    """Volumes of one organisation."""
+
+    storage_bytes_max: _Count = 100 * 1024**3
+    """Files of one organisation's threads and volumes; with what is still to be removed they may take twice as much."""
+
     replica_lease_s: _Amount = 15.0
     """How long a replica of the service on PostgreSQL may be silent before others take it for dead."""
 

@@ -78,6 +78,11 @@ def database_path(data: Path) -> Path:
     return _private(data, "service.sqlite3")
 
 
+def files_dir(data: Path) -> Path:
+    """Of threads and volumes; outside `private`, so that it can be a disk of its own. It is closed to others, too."""
+    return data / "files"
+
+
 def plans_path(data: Path) -> Path:
     return _private(data, "plans.sqlite3")
 
