@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from datetime import datetime
 
-    from moonpool.core.json import JsonValue
-
 
 def time_stamp(moment: datetime) -> str:
     """`moment`, which knows its zone, as every record has it: RFC 3339 in UTC with microseconds."""
@@ -55,7 +53,7 @@ class ExecutionStartRecord:
     folders: tuple[str, ...] = ()  # of the host, in its sandbox: `rw PATH` or `ro PATH`
     variables: tuple[str, ...] = ()  # names of what its environment has besides; no values
     execution_id: str = ""  # `trc_…`, of an execution by one HTTP call
-    metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, "JsonValue"])  # its caller's, redacted
+    metadata: str = ""  # JSON of what its caller attached to it, redacted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -40,7 +40,7 @@ class CodeRequest:
     begun: Callable[[str], None] | None = None  # hears the run id, before anybody is asked and anything is called
     started: Callable[[], None] | None = None  # is called when its sandbox is there and the code is sent
     execution_id: str = ""  # `trc_…`: by which its caller knows it, put on record
-    metadata: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])  # likewise, redacted and checked
+    metadata: str = ""  # likewise: JSON of what its caller attached to it, checked and redacted
     responder: RequestResponder | None = None  # whom servers may ask meanwhile, instead of the caller grant's
     replay_of: str = ""  # an execution that this one replays
     nondeterminism_log: bytes | None = None  # to be played

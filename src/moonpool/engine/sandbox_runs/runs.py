@@ -11,6 +11,7 @@ SECURITY: what is found by an id is of its principal, or of the organisation for
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 import time
 from collections import OrderedDict
@@ -282,7 +283,7 @@ def _request(
         name=_CODE_NAME,
         run_id=record.run_id,
         execution_id=run.trace_id,
-        metadata=record.metadata,
+        metadata=json.dumps(dict(record.metadata)) if record.metadata else "",
         started=run.start,
         observer=run.hear if run.has_readers else None,
     )
