@@ -334,7 +334,8 @@ async def test_arguments_that_do_not_fit_are_the_request_s_fault(
 ) -> None:
     services.configurations = {"local:me": replace(WITH_STORAGE, timeout_s_max=60)}
     call = request("tools/call", {"name": "sandbox_execute", "arguments": arguments}, 3)
-    answer = await service.http.post("/mcp", content=json.dumps(call), headers=JSON_TYPE)
+    content = json.dumps(call, ensure_ascii=named == "UTF-8").encode()  # where UTF-8 has no bytes for it
+    answer = await service.http.post("/mcp", content=content, headers=JSON_TYPE)
     error = answer.json()["error"]
     assert (answer.status_code, error["code"]) == (200, -32602)
     assert named in error["message"]

@@ -42,7 +42,7 @@ def scrubbed(redactor: Redactor) -> ServerMiddleware[Any]:
 async def _item(redactor: Redactor, item: JsonObject) -> JsonObject:
     match item:
         case {"type": "text", "text": str(text)}:
-            return {**item, "text": await _text(redactor, text)}
+            return {"type": "text", **item, "text": await _text(redactor, text)}  # in this order, as ever
         case {"type": "resource", "resource": {"text": str(text)} as resource}:
             return {**item, "resource": {**resource, "text": await _text(redactor, text)}}
         case _:

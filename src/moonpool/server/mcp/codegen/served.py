@@ -24,9 +24,9 @@ from moonpool.server.mcp.sandbox_services import services_of
 from moonpool.server.mcp.server import hide_bugs
 
 if TYPE_CHECKING:
-    from mcp.server.context import ServerRequestContext
+    from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
-    from moonpool.core.json import JsonObject
+    from moonpool.core.json import JsonObject, JsonValue
     from moonpool.server.mcp.client_requests import Bindings
     from moonpool.server.mcp.sandbox_services import CallerSetup, SandboxApp
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _NAME: Final = "codegen-sandbox"
 _VERSION: Final = "0.1.0"
 _TOLD: Final = "moonpool.codegen_tools"
+_COMPLETE: Final[dict[str, JsonValue]] = {"resultType": "complete"}  # left out again where the revision does not have it
 _log = logging.getLogger(__name__)
 
 
@@ -68,7 +69,7 @@ class CodegenTools:
             cache_hints={"tools/list": CacheHint(ttl_ms=0, scope="private")},
         )
         server.add_request_handler("tools/call", types.CallToolRequestParams, self._call_tool)
-        server.middleware[:] = [scrubbed(self._redactor), traced(self._tracing, TOOLS), hide_bugs]
+        server.middleware[:] = [scrubbed(self._redactor), traced(self._tracing, TOOLS), hide_bugs, _as_ever]
         return server
 
     async def _list_tools(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListToolsResult:
@@ -92,13 +93,13 @@ class CodegenTools:
         try:
             text = await TOOLS[params.name].work(workspace, cast("JsonObject", params.arguments or {}))
         except ToolError as error:
-            return {"content": [{"type": "text", "text": str(error)}], "isError": True}
+            return {"content": [{"type": "text", "text": str(error)}], "isError": True, **_COMPLETE}
         except MoonpoolError as error:
             _log.warning("a call of the profile %s failed: %s", PROFILE, error)
             raise MCPError(types.INTERNAL_ERROR, told(error, hides_host=self._grant.hides_host)) from None
         finally:
             self._calls -= 1
-        return {"content": [{"type": "text", "text": text}]}
+        return {"content": [{"type": "text", "text": text}], **_COMPLETE}
 
     # --- what a transport needs of every profile
 
@@ -127,6 +128,14 @@ class CodegenTools:
 
     async def close(self) -> None:
         """Nothing stays open between calls."""
+
+
+async def _as_ever(ctx: Context, call_next: CallNext) -> HandlerResult:
+    """The answer to the handshake in the order of members that clients of this server have always seen."""
+    result = await call_next(ctx)
+    if ctx.method != "initialize" or not isinstance(result, dict):
+        return result
+    return {name: result[name] for name in ("protocolVersion", "capabilities", "serverInfo")}
 
 
 def _offered(setup: CallerSetup) -> tuple[str, ...]:
