@@ -18,10 +18,9 @@ import pytest
 
 from moonpool.bootstrap.service import _check_environment
 from moonpool.core.errors import ConfigError
-from moonpool.server.http import request_limits, serving
+from moonpool.server.http import paced_bodies, request_limits, serving
 from moonpool.server.http.health import Readiness, readyz
 from moonpool.server.http.request_limits import Names, RequestError
-from moonpool.server.http import paced_bodies
 from server.services import JSON_TYPE, STREAMS, caller, execute, handshake, request
 from server.services import serving as served
 
