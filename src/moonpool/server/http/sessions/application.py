@@ -20,7 +20,7 @@ from moonpool.server.http.sessions.organisation_routes import OrganisationRoutes
 from moonpool.server.http.sessions.routes import SessionRoutes
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Awaitable, Callable, Sequence
 
     from starlette.requests import Request
 
@@ -35,18 +35,25 @@ _PROFILES: Final = frozenset({None, "code"})
 """SECURITY: a credential that is good for one profile of MCP only runs code here if it may there."""
 
 
-def sessions_application(registry: SessionRegistry, caller_of: CallerOf, affairs: Affairs | None = None) -> Starlette:
-    """To be mounted at `/v1`, behind whatever authenticates: `caller_of` gives the caller of a request.
+def sessions_application(
+    registry: SessionRegistry,
+    caller_of: CallerOf,
+    affairs: Affairs | None = None,
+    *,
+    more: Sequence[Operation] = (),
+) -> Starlette:
+    """To be mounted at `/v1`, behind whatever authenticates: `caller_of` gives the caller of a request; `more` is what
+    it offers beside sessions.
 
     SECURITY: it trusts `caller_of` for all but `/openapi.json`, which is public (`openapi_route`, where what stands
     before this lets nobody pass without a credential).
     """
     routes = [
         Route(one.path, _endpoint(one, caller_of), methods=[one.method], name=one.name)
-        for one in _offered(registry, affairs)
+        for one in _offered(registry, affairs, more)
     ]
     application = Starlette(
-        routes=[*routes, openapi_route(registry, affairs, "/openapi.json")],
+        routes=[*routes, openapi_route(registry, affairs, "/openapi.json", more=more)],
         exception_handlers={HTTPException: _refused},
     )
     # SECURITY: behind TLS it would send clients to http://, and with them their credentials.
@@ -54,9 +61,15 @@ def sessions_application(registry: SessionRegistry, caller_of: CallerOf, affairs
     return application
 
 
-def openapi_route(registry: SessionRegistry, affairs: Affairs | None = None, path: str = "/v1/openapi.json") -> Route:
+def openapi_route(
+    registry: SessionRegistry,
+    affairs: Affairs | None = None,
+    path: str = "/v1/openapi.json",
+    *,
+    more: Sequence[Operation] = (),
+) -> Route:
     """What describes the others, for everybody."""
-    described = document(_offered(registry, affairs))
+    described = document(_offered(registry, affairs, more))
 
     async def openapi(request: Request) -> Response:
         del request
@@ -65,10 +78,10 @@ def openapi_route(registry: SessionRegistry, affairs: Affairs | None = None, pat
     return Route(path, openapi, methods=["GET"])
 
 
-def _offered(registry: SessionRegistry, affairs: Affairs | None) -> tuple[Operation, ...]:
+def _offered(registry: SessionRegistry, affairs: Affairs | None, more: Sequence[Operation]) -> tuple[Operation, ...]:
     """Without `affairs` organisations manage nothing here."""
     own = () if affairs is None else OrganisationRoutes(affairs).operations()
-    return (*SessionRoutes(registry).operations(), *FileRoutes(registry).operations(), *own)
+    return (*SessionRoutes(registry).operations(), *FileRoutes(registry).operations(), *own, *more)
 
 
 def _endpoint(operation: Operation, caller_of: CallerOf) -> Callable[[Request], Awaitable[Response]]:
@@ -77,7 +90,7 @@ def _endpoint(operation: Operation, caller_of: CallerOf) -> Callable[[Request], 
         try:
             caller = caller_of(request)
             whole = caller.is_terminal
-            if caller.profile not in _PROFILES:
+            if caller.profile not in _PROFILES and not operation.any_profile:
                 raise ProfileForbidsError(caller.profile or "")
             if operation.scope is not None:
                 caller.require(operation.scope)

@@ -78,7 +78,7 @@ class DefinitionQuery(_Query, frozen=True):
 class Operation:
     """One method of one path below `/v1`."""
 
-    method: Literal["GET", "POST", "PUT", "DELETE"]
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
     path: str
     name: str  # operationId
     summary: str
@@ -88,3 +88,5 @@ class Operation:
     query: type[Any] = NoQuery
     answer: type[Any] | Literal["bytes", "lines"] | None = None
     status: int = 200
+    any_profile: bool = False
+    """It runs no code, so a credential for one profile of MCP may do it as well."""
