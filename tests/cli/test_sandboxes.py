@@ -1,4 +1,4 @@
-"""`moonpool sandboxes`, `keys create --sandbox` and `orgs tools`: what they print and refuse, and what goes on record."""
+"""`moonpool sandboxes`, `keys create --sandbox` and `orgs tools`: what they print and refuse, what goes on record."""
 
 from __future__ import annotations
 

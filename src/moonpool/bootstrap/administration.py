@@ -17,7 +17,9 @@ import anyio
 from moonpool.core.audit import JournalError
 from moonpool.core.audit_records import AdministrationRecord, time_stamp
 from moonpool.core.errors import InputError
+from moonpool.core.json import digest_bytes
 from moonpool.engine.network import check_bound
+from moonpool.features.keys.model import UnknownKeyError
 from moonpool.network.rules import parse_domains
 from moonpool.store.journals import open_journal_place
 from moonpool.store.paths import tenant_dir
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from moonpool.bootstrap.database import ServiceData
     from moonpool.features.caller_limits.model import CallerLimits
     from moonpool.features.keys.model import ApiKey, KeySpec, NewKey
+    from moonpool.features.organisation_policies.model import OwnPolicy
     from moonpool.features.sandbox_configurations.model import SandboxConfiguration, StoredConfiguration
     from moonpool.settings import Settings
 
@@ -75,21 +78,28 @@ class Administration:
         )
         return new
 
-    async def limit_key(self, key_id: str, limits: CallerLimits) -> None:
-        key = await self.opened.keys.find(key_id)
+    async def limit_key(self, key_id: str, limits: CallerLimits, *, of: str | None = None) -> None:
+        """`of`: only a key of this organisation. Raises UnknownKeyError."""
+        key = await self._key(key_id, of)
         await self.opened.keys.limit(key_id, limits)
         await self._given(
             key.organisation_id, "key_limited", key_id, limits.said(),
             lambda: self.opened.keys.limit(key_id, key.limits),
         )  # fmt: skip
 
-    async def revoke_key(self, key_id: str) -> bool:
-        """False: it was revoked before."""
-        key = await self.opened.keys.find(key_id)
+    async def revoke_key(self, key_id: str, *, of: str | None = None) -> bool:
+        """False: it was revoked before. `of`: as of `limit_key`."""
+        key = await self._key(key_id, of)
         changed = await self.opened.keys.revoke(key_id)
         if changed:
             await self._taken(key.organisation_id, "key_revoked", key_id)
         return changed
+
+    async def _key(self, key_id: str, of: str | None) -> ApiKey:
+        key = await self.opened.keys.find(key_id)
+        if of is not None and key.organisation_id != of:
+            raise UnknownKeyError(key_id)
+        return key
 
     async def create_sandbox(self, organisation: str, wanted: SandboxConfiguration) -> StoredConfiguration:
         """Raises ConfigurationUsedError, NetworkRuleError, SecretStoreError."""
@@ -134,6 +144,32 @@ class Administration:
             undo = switches.switch_off
             await self._given(organisation, "tool_switched_on", tool, {}, lambda: undo(organisation, tool, by=self.by))
         return changed
+
+    async def set_policy(self, organisation: str, text: str) -> OwnPolicy:
+        """Raises PolicyRefusedError."""
+        policies = self.opened.policies
+        before = await policies.find(organisation)
+        made = await policies.set(organisation, text, by=self.by)
+        await self._given(
+            organisation, "policy_set", organisation, {"digest": digest_bytes(text.encode())},
+            lambda: policies.remove(organisation)
+            if before is None
+            else policies.set(organisation, before.text, by=before.set_by),
+        )  # fmt: skip
+        return made
+
+    async def remove_policy(self, organisation: str) -> bool:
+        """False: there was none."""
+        policies = self.opened.policies
+        before = await policies.find(organisation)
+        if before is None or not await policies.remove(organisation):
+            return False
+        undo = policies.set
+        await self._given(
+            organisation, "policy_removed", organisation, {},
+            lambda: undo(organisation, before.text, by=before.set_by),
+        )  # fmt: skip
+        return True
 
     async def _ensure_storage(self, organisation: str) -> None:
         if (made := await self.opened.configurations.ensure_default(organisation)) is not None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from moonpool.features.consents.service import UserConsents
 from moonpool.features.keys import service as keys_service
 from moonpool.features.keys.service import Keys
+from moonpool.features.organisation_policies.service import OrganisationPolicies
 from moonpool.features.organisations.service import Organisations
 from moonpool.features.sandbox_configurations import service as configurations_service
 from moonpool.features.sandbox_configurations.service import SandboxConfigurations
@@ -39,6 +40,7 @@ class ServiceData:
     servers: OwnServers
     configurations: SandboxConfigurations
     switches: OrganisationToolSwitches
+    policies: OrganisationPolicies
 
     async def ask(self) -> None:
         """Ask it for one row. Raises DatabaseError."""
@@ -64,6 +66,7 @@ async def open_service_data(settings: Settings, data: Path, environ: Mapping[str
                     database, SealedValues(secrets, environ, configurations_service.KIND)
                 ),
                 switches=OrganisationToolSwitches(database),
+                policies=OrganisationPolicies(database),
             )
         finally:
             await keys.close()

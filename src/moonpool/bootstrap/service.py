@@ -18,9 +18,11 @@ from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.engine import open_engine
 from moonpool.bootstrap.folders import data_folder
 from moonpool.bootstrap.organisation_affairs import OrganisationAffairs
+from moonpool.bootstrap.organisation_rules import OrganisationRules
 from moonpool.bootstrap.organisation_servers import OrganisationServers
 from moonpool.bootstrap.replicas import open_replica
 from moonpool.bootstrap.sandbox_runs import open_sandbox_runs
+from moonpool.bootstrap.service_administration import ServiceAdministration, ServiceOffers
 from moonpool.bootstrap.session_tenants import TenantOfSessions, TenantsOfSessions
 from moonpool.bootstrap.stored_files import storage_face
 from moonpool.bootstrap.stores import open_stores
@@ -33,8 +35,13 @@ from moonpool.features.approvals.events import EventApprover
 from moonpool.features.approvals.files import open_queue
 from moonpool.features.caller_limits.service import CallerLimiter
 from moonpool.features.caller_limits.table import QuotasInMemory
+from moonpool.features.sandbox_configurations.model import AlwaysConfigured
+from moonpool.features.tool_switches.model import AllSwitchedOn
 from moonpool.sandboxes.identity import serves_several_tenants
 from moonpool.sandboxes.shielding import finish
+from moonpool.server.http.administration.offered_routes import OfferedRoutes
+from moonpool.server.http.administration.operator_routes import OperatorRoutes
+from moonpool.server.http.administration.routes import AdministrationRoutes
 from moonpool.server.http.admission import Everybody, caller_in
 from moonpool.server.http.application import admins_only, asgi_route, mounted
 from moonpool.server.http.callers import HttpCaller
@@ -60,6 +67,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from moonpool.bootstrap.admission import Admitted
+    from moonpool.bootstrap.database import ServiceData
     from moonpool.bootstrap.engine import Engine
     from moonpool.bootstrap.replicas import Replica
     from moonpool.bootstrap.sandbox_runs import ServiceRuns
@@ -70,10 +78,13 @@ if TYPE_CHECKING:
     from moonpool.core.audit import JournalReader
     from moonpool.environments.base import ProgressSink
     from moonpool.features.consents.service import UserConsents
+    from moonpool.features.sandbox_configurations.model import Configured
     from moonpool.features.servers.service import OwnServers
+    from moonpool.features.tool_switches.model import ToolSwitches
     from moonpool.features.usage.measures import Measures
     from moonpool.sandboxes.base import SandboxBackend
     from moonpool.server.http.admission import Admission
+    from moonpool.server.http.sessions.operations import Operation
     from moonpool.server.http.sessions.registry import SessionRegistry
     from moonpool.server.mcp.profiles import Profile, Profiles
     from moonpool.server.mcp.server import OwnServer, ServedTools
@@ -112,11 +123,14 @@ class Organisations:
         servers: OwnServers | None,
         replica: Replica | None,
         stores: Stores,
+        rules: OrganisationRules | None = None,
     ) -> None:
-        """`is_alone`: this process can keep only one apart from others, see `sandboxes.identity`."""
+        """`is_alone`: this process can keep only one apart from others, see `sandboxes.identity`. `rules` follows those
+        of organisations themselves.
+        """
         self._engine, self._config, self._report, self._consents = engine, config, report, consents
         self.servers = None if servers is None else OrganisationServers(servers, config)
-        self._replica, self._stores = replica, stores
+        self._replica, self._stores, self.rules = replica, stores, rules
         self._count_max = 1 if is_alone else TENANTS_MAX
         self._opening: dict[str, asyncio.Task[OpenOrganisation]] = {}
         self._asked_at: dict[str, float] = {}
@@ -125,6 +139,10 @@ class Organisations:
         """Say whether something of an organisation is open or runs."""
         self.end_use: Sequence[Callable[[str], Awaitable[object]]] = ()
         """Forget its tenant; what they return ends when nothing of that is used any more."""
+
+    @property
+    def settings(self) -> Settings:
+        return self._engine.settings
 
     async def get(self, organisation: str) -> OpenOrganisation:
         """Its open tenant. Raises ServiceBusyError when there is no room, or it cannot be opened now."""
@@ -197,6 +215,8 @@ class Organisations:
         await asyncio.gather(*ending, return_exceptions=True)
         if self.servers is not None:
             await self.servers.unfollow(organisation)
+        if self.rules is not None:
+            self.rules.unfollow(organisation)
         if self._replica is not None:
             self._replica.running.pop(organisation, None)
         try:
@@ -212,6 +232,8 @@ class Organisations:
             await asyncio.wait(left)
         if self.servers is not None:
             await self.servers.close()
+        if self.rules is not None:
+            await self.rules.close()
         for organisation in reversed(self._opening):
             if (opened := self._found(organisation)) is not None:
                 await self._close_one(organisation, opened)
@@ -243,6 +265,8 @@ class Organisations:
                     stores=self._stores,
                 )
             )
+            if self.rules is not None:
+                await self.rules.follow(tenant)
             if self.servers is not None:
                 await self.servers.follow(tenant)
             if replica is not None:
@@ -269,6 +293,8 @@ class Service:
     """Raises when the default environment's files are not there any more."""
     limiter: CallerLimiter
     sandbox_runs: ServiceRuns | None  # None: there is no database
+    configured: Configured  # what a caller's code runs with
+    switches: ToolSwitches  # tools that are off
 
     @property
     def is_busy(self) -> bool:
@@ -345,6 +371,8 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         database = None if admitted is None else admitted.database
         stores = await stack.enter_async_context(open_stores(settings, state, environ, database, checks_key=True))
         replica = await stack.enter_async_context(open_replica(settings, state, on_lost))
+        data = None if admitted is None else admitted.opened
+        switches: ToolSwitches = AllSwitchedOn() if data is None else data.switches
         organisations = Organisations(
             engine,
             config,
@@ -354,6 +382,7 @@ async def open_service(  # noqa: PLR0913  what a service is made of
             servers=own_servers,
             replica=replica,
             stores=stores,
+            rules=None if data is None else OrganisationRules(data.policies, data.switches),
         )
         stack.push_async_callback(lambda: finish(organisations.close()))
         servers = PrincipalServers(_Tools(organisations))
@@ -393,7 +422,8 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         by_one_call = (
             () if sandbox_runs is None else SandboxRoutes(sandbox_runs, limiter, sandbox_runs.webhooks).operations()
         )
-        more = (*stored.operations, *by_one_call)
+        administered = _administered(organisations, of_sessions, data, profiles, switches, state)
+        more = (*stored.operations, *by_one_call, *administered)
         routes = (
             asgi_route("/mcp", endpoints.mcp),
             asgi_route("/mcp/{profile}", endpoints.mcp),
@@ -412,6 +442,8 @@ async def open_service(  # noqa: PLR0913  what a service is made of
             check_environment=partial(_check_environment, engine),
             limiter=limiter,
             sandbox_runs=sandbox_runs,
+            configured=AlwaysConfigured() if data is None else data.configurations,
+            switches=switches,
         )
 
 
@@ -450,6 +482,26 @@ def _affairs(organisations: Organisations, consents: UserConsents | None) -> Org
         return None
 
     return OrganisationAffairs(organisations.servers, consents, organisations.tenant)
+
+
+def _administered(
+    organisations: Organisations,
+    of_sessions: TenantsOfSessions,
+    data: ServiceData | None,
+    profiles: Profiles,
+    switches: ToolSwitches,
+    state: Path,
+) -> tuple[Operation, ...]:
+    """What is managed and read beside sessions; without a database there is nothing to manage."""
+    opened = organisations.tenant
+    offers = ServiceOffers(opened=opened, of_sessions=of_sessions, switches=switches)
+    offered = OfferedRoutes(offers).operations()
+    if data is None:
+        return offered
+    settings = organisations.settings
+    administration = ServiceAdministration(data=data, settings=settings, state=state, profiles=profiles, opened=opened)
+    operators = OperatorRoutes(administration, DEFAULT_TENANT).operations()
+    return (*AdministrationRoutes(administration).operations(), *operators, *offered)
 
 
 def everybody(profile: str | None, profiles: Profiles = PROFILES) -> Admission:

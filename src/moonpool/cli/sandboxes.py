@@ -65,7 +65,8 @@ def _what_code_has(command: Callable[..., Any]) -> Callable[..., Any]:
 @database_url_option
 def create(*, org: str, name: str, as_json: bool, data_dir: Path | None, database_url: str | None, **said: Any) -> None:
     """Make a configuration. What is left out is as the service's settings say."""
-    wanted = _altered(replace(BUILT_IN, name=name, is_default=False), said)
+    variables = variables_given(said["variables"])
+    wanted = _altered(replace(BUILT_IN, name=name, is_default=False), said, variables)
     stored = administered(data_dir, database_url, lambda administration: administration.create_sandbox(org, wanted))
     _report(stored, f"made sandbox configuration {name} of {org}", as_json=as_json)
 
@@ -113,7 +114,7 @@ def show(*, name: str, org: str, data_dir: Path | None, database_url: str | None
 @json_object
 @data_dir_option
 @database_url_option
-def change(
+def change(  # noqa: PLR0913  options of the command
     *,
     name: str,
     org: str,
@@ -127,14 +128,14 @@ def change(
     **said: Any,
 ) -> None:
     """Change a configuration, within one second everywhere. What is left out stays as it is."""
-    options = {**said, "variables": variables_given(said["variables"])}
+    variables = variables_given(said["variables"])
     more: dict[str, Any] = {} if new_name is None else {"name": new_name}
     more |= {"network": None} if no_network else {}
     more |= {"volumes": ()} if no_volumes else {}
 
     def alter(was: SandboxConfiguration) -> SandboxConfiguration:
         kept = {one: value for one, value in was.variables.items() if one not in removed}
-        return replace(_altered(replace(was, variables=kept), options), **more)
+        return replace(_altered(replace(was, variables=kept), said, variables), **more)
 
     stored = administered(
         data_dir, database_url, lambda administration: administration.change_sandbox(org, name, alter)
@@ -153,14 +154,13 @@ def delete(*, name: str, org: str, data_dir: Path | None, database_url: str | No
     remark(f"deleted sandbox configuration {name} of {org}")
 
 
-def _altered(was: SandboxConfiguration, said: dict[str, Any]) -> SandboxConfiguration:
-    """`was` with what the options say. Raises InputError."""
+def _altered(was: SandboxConfiguration, said: dict[str, Any], variables: dict[str, str]) -> SandboxConfiguration:
+    """`was` with what the options say, and these variables. Raises InputError."""
     plain = ("environment", "language", "timeout_s", "timeout_s_max", "cpu_cores", "cpu_s", "processes", "has_storage")
     given = {name: said[name] for name in (*plain, "is_default") if said[name] is not None}
     for option, member in (("memory", "memory_bytes"), ("disk", "disk_bytes")):
         if said[option] is not None:
             given[member] = _bytes_of(said[option])
-    variables = said["variables"] if isinstance(said["variables"], dict) else variables_given(said["variables"])
     if said["allow_network"]:
         given["network"] = tuple(said["allow_network"])
     if said["volumes"]:

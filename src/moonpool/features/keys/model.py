@@ -37,6 +37,15 @@ _KEY: Final = re.compile(rf"sk-[a-z0-9]{{1,16}}-[A-Za-z0-9]{{{SECRET_CHARS}}}", 
 _PROFILE: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}", re.ASCII)
 
 
+class UnknownKeyError(InputError):
+    """There is no key of this id in this organisation (HTTP 404)."""
+
+    code = "key_unknown"
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"there is no key {key_id[:40]!r}; `moonpool keys list` shows all with their ids")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiKey:
     """What is stored of a key and may be shown."""

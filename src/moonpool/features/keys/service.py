@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from sqlalchemy.exc import IntegrityError
 
 from moonpool.core.errors import InputError
-from moonpool.features.keys.model import NewKey, digest_of, is_key, make_key
+from moonpool.features.keys.model import NewKey, UnknownKeyError, digest_of, is_key, make_key
 from moonpool.features.keys.table import KeyTable
 from moonpool.features.organisations.model import check_id, check_name
 from moonpool.store.database.base import DatabaseError
@@ -93,7 +93,7 @@ class Keys:
     async def find(self, key_id: str) -> ApiKey:
         found = await self._table.find(key_id)
         if found is None:
-            raise _unknown(key_id)
+            raise UnknownKeyError(key_id)
         return found
 
     async def is_empty(self) -> bool:
@@ -105,7 +105,7 @@ class Keys:
         changed = await self._table.revoke(key_id, self._clock())
         self._remembered.clear()
         if changed is None:
-            raise _unknown(key_id)
+            raise UnknownKeyError(key_id)
         return changed
 
     async def limit(self, key_id: str, limits: CallerLimits) -> None:
@@ -113,7 +113,7 @@ class Keys:
         found = await self._table.limit(key_id, limits)
         self._remembered.clear()
         if not found:
-            raise _unknown(key_id)
+            raise UnknownKeyError(key_id)
 
     async def verify(self, credential: str) -> ApiKey | None:
         """The key that `credential` is; None: it is no key, or unknown, revoked, expired or of a disabled organisation.
@@ -188,7 +188,3 @@ class Keys:
             await self._table.note_use(key_id, now, unless_since=now - LAST_USED_S)
         except DatabaseError as error:
             _log.warning("when key %s was used last cannot be kept: %s", key_id, error)
-
-
-def _unknown(key_id: str) -> InputError:
-    return InputError(f"there is no key {key_id[:40]!r}; `moonpool keys list` shows all with their ids")

@@ -12,9 +12,11 @@ from typing import Final, Protocol
 from moonpool.core.errors import InputError
 from moonpool.core.hidden_characters import all_seen
 
-SWITCHED_OFF_MAX: Final = 1_000
+SWITCHED_OFF_MAX: Final = 200
 """Of one organisation."""
 NAME_CHARS_MAX: Final = 400
+DOTS_MAX: Final = 4
+"""In one name; a server's and a tool's name may have dots, and each could be the one between them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,8 +46,15 @@ class AllSwitchedOn:
 
 def check_tool_name(name: str) -> None:
     """Raise InputError unless a tool may be called so."""
-    if not 1 <= len(name) <= NAME_CHARS_MAX or not all_seen(name) or " " in name:
+    fits = 1 <= len(name) <= NAME_CHARS_MAX and name.count(".") <= DOTS_MAX
+    if not fits or not all_seen(name) or " " in name:
         raise InputError(
             f"{name[:80]!r} cannot be a tool's name; use the name of a tool of a profile, or SERVER.TOOL, of at most "
             f"{NAME_CHARS_MAX} visible characters"
         )
+
+
+def server_tools(name: str) -> list[tuple[str, str]]:
+    """The servers and their tools that a name may mean."""
+    places = [place for place, char in enumerate(name) if char == "."]
+    return [(name[:place], name[place + 1 :]) for place in places if 0 < place < len(name) - 1]

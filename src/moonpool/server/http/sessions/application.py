@@ -84,7 +84,7 @@ def _endpoint(operation: Operation, caller_of: CallerOf) -> Callable[[Request], 
         try:
             caller = caller_of(request)
             whole = caller.is_terminal
-            if caller.profile not in operation.profiles:
+            if operation.profiles is not None and caller.profile not in operation.profiles:
                 raise ProfileForbidsError(caller.profile or "")
             if operation.scope is not None:
                 caller.require(operation.scope)

@@ -101,7 +101,7 @@ SESSIONS_FORM: Final = ErrorForm(ErrorAnswer, error_answer)
 class Operation:
     """One method of one path below `/v1`."""
 
-    method: Literal["GET", "POST", "PUT", "DELETE"]
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
     path: str
     name: str  # operationId
     summary: str
@@ -113,6 +113,8 @@ class Operation:
     status: int = 200
     line: Any = lines.Line  # of an answer in lines; with `accepted`, which a client chooses beside `answer`
     accepted: type[Any] | None = None  # what 202 answers, where a client asks for that
-    profiles: frozenset[str | None] = PROFILES
-    """SECURITY: a credential that is good for one profile of MCP only does here what that profile does."""
+    profiles: frozenset[str | None] | None = PROFILES
+    """SECURITY: a credential that is good for one profile of MCP only does here what that profile does. None: nothing
+    here runs code, and any may.
+    """
     form: ErrorForm = SESSIONS_FORM
