@@ -23,6 +23,7 @@ from moonpool.store.secrets import SealedValues
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
+    from contextlib import AbstractAsyncContextManager
     from pathlib import Path
 
     from moonpool.settings import Settings
@@ -47,11 +48,16 @@ class ServiceData:
         await self.keys.is_empty()
 
 
+def open_service_database(settings: Settings, data: Path) -> AbstractAsyncContextManager[Database]:
+    """It alone, for a service without keys. Raises ConfigError, DatabaseError."""
+    address = database_address(settings.database_url, data)
+    return open_database(address, connections_max=settings.database_connections_max)
+
+
 @asynccontextmanager
 async def open_service_data(settings: Settings, data: Path, environ: Mapping[str, str]) -> AsyncGenerator[ServiceData]:
     """Open it; on exit everything is written. Raises ConfigError, DatabaseError."""
-    address = database_address(settings.database_url, data)
-    async with open_database(address, connections_max=settings.database_connections_max) as database:
+    async with open_service_database(settings, data) as database:
         secrets = secrets_dir(data)
         keys = Keys(database, sealed=SealedValues(secrets, environ, keys_service.KIND), region=settings.key_region)
         try:

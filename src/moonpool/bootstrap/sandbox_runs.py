@@ -1,7 +1,6 @@
 """Executions by one call of a service: runs of organisations on their tenants, their records, webhooks.
 
-What it needs of storage and of configurations is given to `open_sandbox_runs`; without, nothing is stored and every
-caller's code runs with the built-in configuration.
+What it needs of storage and of configurations is given to `open_sandbox_runs`.
 """
 
 from __future__ import annotations
@@ -9,19 +8,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from moonpool.bootstrap.narrowed_runtimes import NarrowedRuntimes, WantedRuntime
-from moonpool.core.errors import InputError
 from moonpool.engine.sandbox_runs.base import RunOwner
-from moonpool.engine.sandbox_runs.orders import CODE_BYTES_MAX
+from moonpool.engine.sandbox_runs.orders import CODE_BYTES_MAX, slug_of
 from moonpool.engine.sandbox_runs.runs import OrganisationRuns
+from moonpool.engine.stored_files.model import VOLUMES, WORKSPACE, Mount
+from moonpool.engine.stored_files.remembered_packages import RememberedPackages
+from moonpool.engine.stored_files.run_storage import RunStorage
+from moonpool.engine.stored_files.volumes import ShownVolumes
 from moonpool.features.execution_records.model import STREAM_BYTES_MAX, status_body
 from moonpool.features.execution_records.service import ExecutionRecords
-from moonpool.features.sandbox_configurations.model import BUILT_IN
 from moonpool.features.storage.model import owner_of_threads
 from moonpool.features.webhooks.delivering import Deliverer, webhook_destinations
 from moonpool.features.webhooks.model import PrivateHosts
@@ -30,7 +31,7 @@ from moonpool.features.webhooks.table import WebhookTable
 from moonpool.network.rules import parse_domains
 from moonpool.redaction.redactor import Tally
 from moonpool.store.database.base import DatabaseError
-from moonpool.store.paths import secrets_dir
+from moonpool.store.paths import secrets_dir, shown_volumes_dir
 from moonpool.store.secrets import SealedValues
 
 if TYPE_CHECKING:
@@ -43,17 +44,16 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonObject, JsonValue
     from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.runtime import Runtime
-    from moonpool.engine.sandbox_runs.base import SandboxOrder, SandboxRuns
+    from moonpool.engine.sandbox_runs.base import SandboxRuns
     from moonpool.engine.sandbox_runs.sandboxes import RunSandbox, StorageOfRun
     from moonpool.engine.sessions import Session
     from moonpool.features.sandbox_configurations.model import SandboxConfiguration
-    from moonpool.features.storage.base import Trees
+    from moonpool.features.storage.base import HeldTree, Snapshot, Trees
     from moonpool.server.http.callers import HttpCaller
     from moonpool.settings import Settings
     from moonpool.store.database.base import Database
 
-    ConfigurationOf = Callable[[HttpCaller], Awaitable[tuple[SandboxConfiguration, Mapping[str, str]]]]
-    """The configuration of a caller, and the variables of its key."""
+    ConfigurationOf = Callable[[HttpCaller], Awaitable[SandboxConfiguration]]
 
 LOOK_S: float = 5.0
 """How often it is looked whether executions were lost with their replica."""
@@ -92,25 +92,37 @@ class TenantSandboxes:
 
     stream_bytes_max = STREAM_BYTES_MAX
 
-    def __init__(self, tenant: Tenant) -> None:
-        self.tenant = tenant
+    def __init__(self, tenant: Tenant, volumes: ShownVolumes) -> None:
+        self.tenant, self._volumes = tenant, volumes
         self.timeout_s_max = tenant.settings.timeout_s_max
         self._runtimes, self._known = NarrowedRuntimes(tenant), dict[WantedKey, "Runtime"]()
 
     def redacted(self, metadata: Mapping[str, JsonValue]) -> JsonObject:
         return self.tenant.runtime.redactor.json_object(dict(metadata), Tally())
 
-    async def open(self, owner: RunOwner, order: SandboxOrder, storage: StorageOfRun) -> RunSandbox:
+    async def open(self, owner: RunOwner, storage: StorageOfRun) -> RunSandbox:
         configuration = owner.configuration
         runtime = await self._runtime(configuration)
         rules = None if configuration.network is None else parse_domains(configuration.network)
-        variables = {**configuration.variables, **owner.variables, **order.variables}
-        if variables:  # SEAM: `CodeRequest.variables`, when the engine takes them
-            raise InputError("environment variables cannot be given here yet; leave env_vars out")
-        if not storage.is_empty:  # SEAM: `runtime.session(..., storage=storage)`, when the engine takes it
-            raise InputError("threads and volumes cannot be used here yet; leave thread_id out")
-        session = runtime.session(owner.grant, final=True, network=rules)
+        stored = None if storage.is_empty else self._stored(storage, runtime.settings.transfer_timeout_s)
+        session = runtime.session(owner.grant, final=True, network=rules, storage=stored)
         return SessionSandbox(runtime, session, rules is not None)
+
+    def _stored(self, storage: StorageOfRun, timeout_s: float) -> RunStorage:
+        mounts: list[Mount] = []
+        thread = storage.thread
+        if thread is not None:
+            mounts.append(Mount(place=WORKSPACE, snapshot=thread.snapshot, held=thread))
+        for slug, held in storage.written.items():
+            mounts.append(_volume(slug, storage, held.snapshot, held))
+        for slug, snapshot in storage.read.items():
+            mounts.append(_volume(slug, storage, snapshot))
+        return RunStorage(
+            mounts=tuple(mounts),
+            timeout_s=timeout_s,
+            volumes=self._volumes,
+            packages=None if thread is None else RememberedPackages(snapshot=thread.snapshot),
+        )
 
     async def _runtime(self, configuration: SandboxConfiguration) -> Runtime:
         key = WantedKey.of(configuration)
@@ -152,10 +164,12 @@ class WantedKey:
         return cls(one.environment, one.memory_bytes, one.cpu_cores, one.cpu_s, one.disk_bytes, one.processes)
 
 
-async def built_in(caller: HttpCaller) -> tuple[SandboxConfiguration, Mapping[str, str]]:
-    """Where nobody has a configuration."""
-    del caller
-    return replace(BUILT_IN, has_storage=True), {}
+def _volume(slug: str, storage: StorageOfRun, snapshot: Snapshot, held: HeldTree | None = None) -> Mount:
+    """A volume, or those of its folders that the order names."""
+    start = f"{VOLUMES}/{slug}"
+    named = [path.removeprefix(start).strip("/") for path in storage.sub_paths if slug_of(path) == slug]
+    sub_paths = () if "" in named else tuple(named)
+    return Mount(place=start, snapshot=snapshot, held=held, sub_paths=sub_paths)
 
 
 @dataclass(kw_only=True)
@@ -166,7 +180,8 @@ class ServiceRuns:
     records: ExecutionRecords
     webhooks: WebhookSecrets
     deliverer: Deliverer
-    trees: Trees | None
+    trees: Trees
+    volumes: ShownVolumes
     replica: Replica | None
     configuration_of: ConfigurationOf
     _runs: dict[str, OrganisationRuns] = field(default_factory=dict[str, OrganisationRuns], init=False)
@@ -174,15 +189,14 @@ class ServiceRuns:
 
     async def of(self, caller: HttpCaller, /) -> tuple[SandboxRuns, RunOwner]:
         tenant = (await self._source(caller.organisation)).tenant
-        configuration, variables = await self.configuration_of(caller)
         owner = RunOwner(
             principal=caller.principal,
             thread_owner=owner_of_threads(caller.principal),
             grant=tenant.caller_grants.grant(
                 caller.principal, roles=caller.roles, client_id=caller.client_id, hides_host=not caller.is_terminal
             ),
-            configuration=configuration,
-            variables=variables,
+            configuration=await self.configuration_of(caller),
+            variables=caller.variables,
             sees_all="admin" in caller.scopes,
         )
         return self.runs(caller.organisation), owner
@@ -194,7 +208,7 @@ class ServiceRuns:
                 organisation,
                 self.records,
                 lambda: self._source(organisation),
-                None if self.trees is None else self.trees.of(organisation),
+                self.trees.of(organisation),
                 None if self.replica is None else self.replica.signals,
                 self.deliverer.wake,
             )
@@ -204,7 +218,7 @@ class ServiceRuns:
         tenant = await self.opened(organisation)
         known = self._sources.get(organisation)
         if known is None or known.tenant is not tenant:  # it was closed, and opened again
-            known = self._sources[organisation] = TenantSandboxes(tenant)
+            known = self._sources[organisation] = TenantSandboxes(tenant, self.volumes)
         return known
 
     @property
@@ -263,8 +277,8 @@ async def open_sandbox_runs(  # noqa: PLR0913  parts of the composition
     *,
     environ: Mapping[str, str],
     replica: Replica | None,
-    trees: Trees | None = None,
-    configuration_of: ConfigurationOf = built_in,
+    trees: Trees,
+    configuration_of: ConfigurationOf,
 ) -> AsyncGenerator[ServiceRuns]:
     """Open them; on exit what runs is ended and on record. `opened` gives the tenant of an organisation.
 
@@ -286,6 +300,7 @@ async def open_sandbox_runs(  # noqa: PLR0913  parts of the composition
         webhooks=secrets,
         deliverer=Deliverer(table, secrets, body_of, webhook_destinations(listed)),
         trees=trees,
+        volumes=ShownVolumes(shown_volumes_dir(state)),
         replica=replica,
         configuration_of=configuration_of,
     )

@@ -15,6 +15,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from moonpool.bootstrap.caller_grants import local_principal
+from moonpool.bootstrap.database import open_service_database
 from moonpool.bootstrap.engine import open_engine
 from moonpool.bootstrap.folders import data_folder
 from moonpool.bootstrap.organisation_affairs import OrganisationAffairs
@@ -22,9 +23,11 @@ from moonpool.bootstrap.organisation_rules import OrganisationRules
 from moonpool.bootstrap.organisation_servers import OrganisationServers
 from moonpool.bootstrap.replicas import open_replica
 from moonpool.bootstrap.sandbox_runs import open_sandbox_runs
+from moonpool.bootstrap.sandbox_services import CallerServices
 from moonpool.bootstrap.service_administration import ServiceAdministration, ServiceOffers
 from moonpool.bootstrap.session_tenants import TenantOfSessions, TenantsOfSessions
-from moonpool.bootstrap.stored_files import storage_face
+from moonpool.bootstrap.storage import open_trees
+from moonpool.bootstrap.stored_files import StorageOfService, storage_face
 from moonpool.bootstrap.stores import open_stores
 from moonpool.bootstrap.tenant import open_tenant
 from moonpool.bootstrap.terminal_tenants import TerminalTenants
@@ -71,7 +74,6 @@ if TYPE_CHECKING:
     from moonpool.bootstrap.engine import Engine
     from moonpool.bootstrap.replicas import Replica
     from moonpool.bootstrap.sandbox_runs import ServiceRuns
-    from moonpool.bootstrap.stored_files import StorageOfService
     from moonpool.bootstrap.stores import Stores
     from moonpool.bootstrap.tenant import Tenant
     from moonpool.configuration.servers import McpConfig
@@ -292,16 +294,15 @@ class Service:
     check_environment: Callable[[], Awaitable[None]]
     """Raises when the default environment's files are not there any more."""
     limiter: CallerLimiter
-    sandbox_runs: ServiceRuns | None  # None: there is no database
+    sandbox_runs: ServiceRuns
     configured: Configured  # what a caller's code runs with
     switches: ToolSwitches  # tools that are off
 
     @property
     def is_busy(self) -> bool:
         """Whether a call is in progress or an execution goes on, also if no request waits for it."""
-        runs_by_one_call = self.sandbox_runs is not None and self.sandbox_runs.is_busy
-        in_calls = self.servers.open_calls > 0 or self.sessions.is_busy
-        return in_calls or runs_by_one_call or self.organisations.executes_in_background
+        in_calls = self.servers.open_calls > 0 or self.sessions.is_busy or self.sandbox_runs.is_busy
+        return in_calls or self.organisations.executes_in_background
 
     async def unused(self) -> None:
         """Return once there is no session and no client of MCP any more; the first may take a while to come."""
@@ -315,11 +316,13 @@ class Service:
             wait_s = TIDY_S
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Tools:
     """The `ToolsSource` of a service."""
 
     organisations: Organisations
+    switches: ToolSwitches
+    sandbox_runs: ServiceRuns | None = None  # once they are open
 
     async def open_tools(self, caller: HttpCaller, profile: Profile, /) -> ServedTools | OwnServer | StatelessTools:
         """See `ToolsSource`. Raises ServiceBusyError, InputError, ProfileUnavailableError."""
@@ -329,7 +332,10 @@ class _Tools:
         )
         # SECURITY: nobody approves the calls of their own code, so its client is not asked about them, whoever has
         # logged in there: the questions wait in the queue. What servers ask is relayed to the client.
-        return profile.make_tools(dataclasses.replace(tenant, caller_grant=grant), Bindings())
+        runs = self.sandbox_runs
+        services = None if runs is None else CallerServices(runs, self.switches, caller)
+        own = dataclasses.replace(tenant, caller_grant=grant, sandbox_services=services)
+        return profile.make_tools(own, Bindings())
 
 
 @asynccontextmanager
@@ -353,7 +359,7 @@ async def open_service(  # noqa: PLR0913  what a service is made of
     `state` is the folder of what organisations own. `is_open`: without authentication, for one organisation and its
     figures for everybody. Without `admitted`, from `open_admission`, no OAuth client uses a login to a server, no
     organisation has servers but the operator's, quotas are counted in memory, and nobody looks whether keys still
-    count. `storage`: threads and volumes; without them there are no routes to files of them.
+    count. `storage`: threads and volumes; None: as settings say.
     `on_lost` is told when other replicas have taken this one for dead: nothing is recorded any more, so it should end.
     """
     state = state or data_folder(settings, environ)
@@ -373,6 +379,12 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         replica = await stack.enter_async_context(open_replica(settings, state, on_lost))
         data = None if admitted is None else admitted.opened
         switches: ToolSwitches = AllSwitchedOn() if data is None else data.switches
+        configured: Configured = AlwaysConfigured() if data is None else data.configurations
+        if database is None:
+            database = await stack.enter_async_context(open_service_database(settings, state))
+        if storage is None:
+            trees = await stack.enter_async_context(open_trees(settings, state, environ, database, alone=not is_open))
+            storage = StorageOfService(trees=trees, configuration_of=configured.configuration_of)
         organisations = Organisations(
             engine,
             config,
@@ -385,7 +397,8 @@ async def open_service(  # noqa: PLR0913  what a service is made of
             rules=None if data is None else OrganisationRules(data.policies, data.switches),
         )
         stack.push_async_callback(lambda: finish(organisations.close()))
-        servers = PrincipalServers(_Tools(organisations))
+        tools = _Tools(organisations, switches)
+        servers = PrincipalServers(tools)
         stack.push_async_callback(lambda: finish(servers.close()))
         limiter = CallerLimiter(
             (admitted and admitted.quotas) or QuotasInMemory(),
@@ -402,15 +415,17 @@ async def open_service(  # noqa: PLR0913  what a service is made of
             storage, settings, state=state, stores=stores, tenant_of=organisations.tenant, limiter=limiter,
             find_lapsed=find_lapsed,
         )  # fmt: skip
-        organisations.use = (servers.uses, sessions.uses, stored.transfers.uses)
-        organisations.end_use = (servers.end_organisation, of_sessions.end_organisation)
-        sandbox_runs = None
-        if database is not None:
-            sandbox_runs = await stack.enter_async_context(
-                open_sandbox_runs(settings, state, database, organisations.tenant, environ=environ, replica=replica)
+        sandbox_runs = await stack.enter_async_context(
+            open_sandbox_runs(
+                settings, state, database, organisations.tenant, environ=environ, replica=replica,
+                trees=storage.trees, configuration_of=storage.configuration_of,
             )
-            organisations.use = (*organisations.use, sandbox_runs.uses)
-            organisations.end_use = (*organisations.end_use, sandbox_runs.end_organisation)
+        )  # fmt: skip
+        tools.sandbox_runs = sandbox_runs
+        organisations.use = (servers.uses, sessions.uses, stored.transfers.uses, sandbox_runs.uses)
+        organisations.end_use = (
+            servers.end_organisation, of_sessions.end_organisation, sandbox_runs.end_organisation,
+        )  # fmt: skip
         if find_lapsed is not None:
             works = (sessions, stored.transfers)
             await stack.enter_async_context(lapsed_callers_ended(servers, works, find_lapsed))
@@ -419,9 +434,7 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         endpoints = McpEndpoints(servers, profiles, limiter, body_bytes_max=settings.request_bytes_max)
         figures = MetricsApp(_metrics(engine, limiter, journal_reader(settings, state)), hosts=None)
         affairs = _affairs(organisations, consents)
-        by_one_call = (
-            () if sandbox_runs is None else SandboxRoutes(sandbox_runs, limiter, sandbox_runs.webhooks).operations()
-        )
+        by_one_call = SandboxRoutes(sandbox_runs, limiter, sandbox_runs.webhooks).operations()
         administered = _administered(organisations, of_sessions, data, profiles, switches, state)
         more = (*stored.operations, *by_one_call, *administered)
         routes = (
@@ -442,7 +455,7 @@ async def open_service(  # noqa: PLR0913  what a service is made of
             check_environment=partial(_check_environment, engine),
             limiter=limiter,
             sandbox_runs=sandbox_runs,
-            configured=AlwaysConfigured() if data is None else data.configurations,
+            configured=configured,
             switches=switches,
         )
 

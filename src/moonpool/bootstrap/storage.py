@@ -25,12 +25,20 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def open_trees(
-    settings: Settings, data: Path, environ: Mapping[str, str], database: Database, *, serving: bool = True
+    settings: Settings,
+    data: Path,
+    environ: Mapping[str, str],
+    database: Database,
+    *,
+    serving: bool = True,
+    alone: bool = True,
 ) -> AsyncGenerator[StoredTrees]:
     """Open them on the service's open database; what is superseded is removed meanwhile.
 
-    `serving`: this process is the service, not a command beside it. One on SQLite is alone with its database, so the
-    holds that it finds are of one that died. Raises ConfigError, StoreFolderError, StorageError, DatabaseError.
+    `serving`: this process is the service, not a command beside it. One on SQLite that is `alone` with its data folder
+    takes the holds that it finds for those of one that died.
+
+    Raises ConfigError, StoreFolderError, StorageError, DatabaseError.
     """
     address = blob_address(settings.files_url, files_dir(data), environ)
     bounds = TreeBounds(
@@ -43,7 +51,7 @@ async def open_trees(
         if not serving:
             yield StoredTrees(heads, blobs)
             return
-        if isinstance(database_address(settings.database_url, data), SqliteAddress):
+        if alone and isinstance(database_address(settings.database_url, data), SqliteAddress):
             await heads.clear_holds()
         sweeping = asyncio.create_task(Sweeper(heads, blobs).run())
         try:

@@ -40,7 +40,7 @@ class StorageOfService:
     """Trees of all organisations, and what callers' sandboxes have of them."""
 
     trees: Trees
-    configuration_of: Callable[[HttpCaller], SandboxConfiguration]
+    configuration_of: Callable[[HttpCaller], Awaitable[SandboxConfiguration]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,6 +83,11 @@ def files_dir(data: Path) -> Path:
     return data / "files"
 
 
+def shown_volumes_dir(data: Path) -> Path:
+    """Checkouts of volumes that sandboxes only read. A cache: what is there is made again."""
+    return _private(data, "volumes")
+
+
 def plans_path(data: Path) -> Path:
     return _private(data, "plans.sqlite3")
 

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from moonpool.core.errors import InputError
 from moonpool.core.variables import check_variables
-from moonpool.features.sandbox_configurations.model import TIMEOUT_S_MAX, Language
+from moonpool.features.sandbox_configurations.model import TIMEOUT_S_MAX, Language, merged_variables
 from moonpool.features.storage.model import TreeName
 from moonpool.features.webhooks.model import URL_CHARS_MAX
 
@@ -50,6 +50,7 @@ def check(order: SandboxOrder, owner: RunOwner, *, timeout_s_max: float) -> None
             )
     check_metadata(order.metadata)
     check_variables(order.variables)
+    variables_of(order, owner)
     check_sub_paths(order.sub_paths, owner.configuration)
     if order.webhook_url is not None:
         if order.delivery_mode != "webhook":
@@ -57,6 +58,11 @@ def check(order: SandboxOrder, owner: RunOwner, *, timeout_s_max: float) -> None
                 "webhook_url is for asynchronous executions; send the header Prefer: respond-async with it"
             )
         check_webhook_url(order.webhook_url)
+
+
+def variables_of(order: SandboxOrder, owner: RunOwner) -> dict[str, str]:
+    """The order's over the key's over the configuration's. Raises InputError for too many together."""
+    return merged_variables(owner.configuration.variables, owner.variables, order.variables)
 
 
 def _check_code(code: str) -> None:

@@ -28,7 +28,7 @@ from moonpool.engine.sandbox_runs.errors import (
     SandboxUnfitError,
 )
 from moonpool.engine.sandbox_runs.following import RecordedRun
-from moonpool.engine.sandbox_runs.orders import check
+from moonpool.engine.sandbox_runs.orders import check, variables_of
 from moonpool.engine.sandbox_runs.results import INTERNAL, not_run, result_of
 from moonpool.engine.sandbox_runs.running import RunningOrder
 from moonpool.engine.sandbox_runs.sandboxes import storage_of_run
@@ -214,7 +214,7 @@ class _Carrying:
         if order.delivery_mode != "inline":
             await self._records.add(self._organisation, record)
             self._is_on_record = True
-        sandbox = await self._source.open(owner, order, storage)
+        sandbox = await self._source.open(owner, storage)
         try:
             run.runs_in(sandbox)
             if run.is_cancelled:
@@ -285,6 +285,7 @@ def _request(
         execution_id=run.trace_id,
         metadata=json.dumps(dict(record.metadata)) if record.metadata else "",
         started=run.start,
+        variables=variables_of(order, owner),
         observer=run.hear if run.has_readers else None,
     )
 

@@ -75,9 +75,9 @@ class SandboxSource(Protocol):
         """What may be kept of it."""
         ...
 
-    async def open(self, owner: RunOwner, order: SandboxOrder, storage: StorageOfRun) -> RunSandbox:
-        """A sandbox as the owner's configuration says, with the order's variables over the key's over those of the
-        configuration. No code runs yet. Raises InputError for more than the operator allows.
+    async def open(self, owner: RunOwner, storage: StorageOfRun) -> RunSandbox:
+        """A sandbox as the owner's configuration says. No code runs yet. Raises InputError for more than the operator
+        allows.
         """
         ...
 

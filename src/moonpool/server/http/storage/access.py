@@ -57,29 +57,29 @@ class StoredFiles:
 
     trees: Trees
     records_of: Callable[[str], Awaitable[tuple[Journal, Redactor]]]  # of an organisation
-    configuration_of: Callable[[HttpCaller], SandboxConfiguration]
+    configuration_of: Callable[[HttpCaller], Awaitable[SandboxConfiguration]]
 
-    def of(self, caller: HttpCaller) -> OrganisationTrees:
-        """Trees of its organisation. Raises StorageOffError."""
-        if not self.configuration_of(caller).has_storage:
+    async def of(self, caller: HttpCaller) -> OrganisationTrees:
+        """Trees of its organisation. Raises StorageOffError, DatabaseError."""
+        if not (await self.configuration_of(caller)).has_storage:
             raise StorageOffError
         return self.trees.of(caller.organisation)
 
-    def name(self, caller: HttpCaller, kind: TreeKind, name: str, *, writes: bool = False) -> TreeName:
+    async def name(self, caller: HttpCaller, kind: TreeKind, name: str, *, writes: bool = False) -> TreeName:
         """The tree that a caller means. Raises InputError, UnknownTreeError, VolumeReadOnlyError."""
         if kind == "thread":
             return TreeName(kind=kind, name=name, owner=owner_of_threads(caller.principal))
         volume = TreeName(kind=kind, name=name)
-        may_write = self.volumes(caller).get(name) if "admin" not in caller.scopes else True
+        may_write = (await self.volumes(caller)).get(name) if "admin" not in caller.scopes else True
         if may_write is None:
             raise UnknownTreeError(f"there is no volume {name}")
         if writes and not may_write:
             raise VolumeReadOnlyError(name)
         return volume
 
-    def volumes(self, caller: HttpCaller) -> dict[str, bool]:
+    async def volumes(self, caller: HttpCaller) -> dict[str, bool]:
         """Slugs of the volumes that the caller's sandboxes have, and whether they may write them."""
-        return {one.slug: one.writable for one in self.configuration_of(caller).volumes}
+        return {one.slug: one.writable for one in (await self.configuration_of(caller)).volumes}
 
     async def recorded(self, organisation: str, principal: str) -> RecordedFiles:
         """Changes by `principal`."""

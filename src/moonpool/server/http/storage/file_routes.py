@@ -59,9 +59,9 @@ class FileRoutes:
 
     async def list(self, request: Request, caller: HttpCaller) -> Response:
         asked = await body_of(request, messages.ListFiles)
-        trees = self._stored.of(caller)
+        trees = await self._stored.of(caller)
         folder = folder_path(asked.path)
-        tree = (await trees.snapshot(self._stored.name(caller, asked.source, asked.id))).tree
+        tree = (await trees.snapshot(await self._stored.name(caller, asked.source, asked.id))).tree
         page = await asyncio.to_thread(
             listed, tree, folder, recursive=asked.recursive, cursor=asked.cursor, limit=asked.limit
         )
@@ -71,8 +71,8 @@ class FileRoutes:
 
     async def upload_url(self, request: Request, caller: HttpCaller) -> Response:
         asked = await body_of(request, messages.UploadUrl)
-        self._stored.of(caller)
-        path, tree = checked_path(asked.path), self._stored.name(caller, asked.source, asked.id, writes=True)
+        await self._stored.of(caller)
+        path, tree = checked_path(asked.path), await self._stored.name(caller, asked.source, asked.id, writes=True)
         files = await self._stored.recorded(caller.organisation, caller.principal)
         await files.check_place(tree, path)
         grant = self._urls.grant("PUT", caller, tree, path, size=asked.content_length, content_type=asked.content_type)
@@ -82,15 +82,15 @@ class FileRoutes:
 
     async def download_url(self, request: Request, caller: HttpCaller) -> Response:
         asked = await body_of(request, messages.NamedFile)
-        trees = self._stored.of(caller)
-        path, tree = checked_path(asked.path), self._stored.name(caller, asked.source, asked.id)
+        trees = await self._stored.of(caller)
+        path, tree = checked_path(asked.path), await self._stored.name(caller, asked.source, asked.id)
         file_at((await trees.snapshot(tree)).tree, path)
         return json_answer(await self._signed(request, self._urls.grant("GET", caller, tree, path)))
 
     async def delete(self, request: Request, caller: HttpCaller) -> Response:
         asked = await body_of(request, messages.NamedFile)
-        self._stored.of(caller)
-        path, tree = checked_path(asked.path), self._stored.name(caller, asked.source, asked.id, writes=True)
+        await self._stored.of(caller)
+        path, tree = checked_path(asked.path), await self._stored.name(caller, asked.source, asked.id, writes=True)
         files = await self._stored.recorded(caller.organisation, caller.principal)
         await files.remove(tree, path)
         return Response(status_code=204)

@@ -77,32 +77,32 @@ class TreeRoutes:
 
     async def threads(self, request: Request, caller: HttpCaller) -> Response:
         query = query_of(request, messages.TreesQuery)
-        found = await self._stored.of(caller).all("thread", owner_of_threads(caller.principal))
+        found = await (await self._stored.of(caller)).all("thread", owner_of_threads(caller.principal))
         shown, cursor = _page(found, query)
         return json_answer(messages.ThreadList(threads=tuple(map(_thread, shown)), next_cursor=cursor or UNSET))
 
     async def thread(self, request: Request, caller: HttpCaller) -> Response:
-        trees = self._stored.of(caller)
-        return json_answer(_thread(await trees.state(self._thread_name(request, caller))))
+        trees = await self._stored.of(caller)
+        return json_answer(_thread(await trees.state(await self._thread_name(request, caller))))
 
     async def delete_thread(self, request: Request, caller: HttpCaller) -> Response:
-        self._stored.of(caller)
-        return await self._delete(self._thread_name(request, caller), caller)
+        await self._stored.of(caller)
+        return await self._delete(await self._thread_name(request, caller), caller)
 
     async def volumes(self, request: Request, caller: HttpCaller) -> Response:
         query = query_of(request, messages.TreesQuery)
-        found = await self._stored.of(caller).all("volume")
+        found = await (await self._stored.of(caller)).all("volume")
         if "admin" not in caller.scopes:
-            mounted = self._stored.volumes(caller)
+            mounted = await self._stored.volumes(caller)
             found = [one for one in found if one.name.name in mounted]
         shown, cursor = _page(found, query)
-        bodies = tuple(self._volume(one, caller) for one in shown)
+        bodies = tuple([await self._volume(one, caller) for one in shown])
         return json_answer(messages.VolumeList(volumes=bodies, next_cursor=cursor or UNSET))
 
     async def volume(self, request: Request, caller: HttpCaller) -> Response:
-        trees = self._stored.of(caller)
-        name = self._stored.name(caller, "volume", request.path_params["slug"])
-        return json_answer(self._volume(await trees.state(name), caller))
+        trees = await self._stored.of(caller)
+        name = await self._stored.name(caller, "volume", request.path_params["slug"])
+        return json_answer(await self._volume(await trees.state(name), caller))
 
     async def create_volume(self, request: Request, caller: HttpCaller) -> Response:
         slug = (await body_of(request, messages.CreateVolume)).slug
@@ -110,7 +110,7 @@ class TreeRoutes:
             await self._stored.trees.of(caller.organisation).state(TreeName(kind="volume", name=slug))
         except UnknownTreeError:
             files = await self._stored.recorded(caller.organisation, caller.principal)
-            return json_answer(self._volume(await files.create_volume(slug), caller), 201)
+            return json_answer(await self._volume(await files.create_volume(slug), caller), 201)
         raise VolumeExistsError(f"there is a volume {slug} already; choose another slug")
 
     async def delete_volume(self, request: Request, caller: HttpCaller) -> Response:
@@ -121,10 +121,10 @@ class TreeRoutes:
         await files.delete(name)
         return Response(status_code=204)
 
-    def _thread_name(self, request: Request, caller: HttpCaller) -> TreeName:
-        return self._stored.name(caller, "thread", request.path_params["id"])
+    async def _thread_name(self, request: Request, caller: HttpCaller) -> TreeName:
+        return await self._stored.name(caller, "thread", request.path_params["id"])
 
-    def _volume(self, state: TreeState, caller: HttpCaller) -> messages.VolumeBody:
+    async def _volume(self, state: TreeState, caller: HttpCaller) -> messages.VolumeBody:
         slug = state.name.name
         return messages.VolumeBody(
             slug=slug,
@@ -132,7 +132,7 @@ class TreeRoutes:
             entries=state.entry_count,
             created_at=rfc3339(state.created_at),
             last_used_at=rfc3339(state.used_at),
-            is_writable="admin" in caller.scopes or self._stored.volumes(caller).get(slug, False),
+            is_writable="admin" in caller.scopes or (await self._stored.volumes(caller)).get(slug, False),
         )
 
 
