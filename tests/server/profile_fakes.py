@@ -185,9 +185,7 @@ class _Source:
     async def open_tools(self, who: HttpCaller, profile: Profile, /) -> Any:
         grant = CallerGrant(principal=who.principal, make_context=cast("Any", None), hides_host=True)
         runtime = SimpleNamespace(redactor=self.redactor, tracing=None)
-        app = SimpleNamespace(
-            runtime=runtime, caller_grant=grant, sandbox_services=self.services.get(who.organisation)
-        )
+        app = SimpleNamespace(runtime=runtime, caller_grant=grant, sandbox_services=self.services.get(who.organisation))
         return profile.make_tools(cast("Any", app), Bindings())
 
 
