@@ -6,7 +6,6 @@ from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol
 
-import httpx
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 from baponi import AsyncBaponi, Baponi
 
@@ -102,13 +101,13 @@ class Client:
 def sdk(kind: str, url: str, key: str, **options: Any) -> Generator[Client]:
     """`sync` or `async`."""
     if kind == "sync":
-        with Baponi(key, base_url=url, http_client=httpx.Client(timeout=60, http2=True), **options) as client:
+        with Baponi(key, base_url=url, **options) as client:
             yield Client(client, lambda method: method(), SyncStream)
         return
     with start_blocking_portal() as portal:
 
         async def made() -> Any:
-            return AsyncBaponi(key, base_url=url, http_client=httpx.AsyncClient(timeout=60, http2=True), **options)
+            return AsyncBaponi(key, base_url=url, **options)
 
         client = portal.call(made)
         try:

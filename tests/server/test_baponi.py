@@ -444,7 +444,8 @@ async def test_what_runs_ends_with_the_service(services: FakeServices) -> None:
 @pytest.mark.req("J-030", "J-031", "J-041")
 async def test_text_is_returned_as_it_is(service: OpenService, services: FakeServices) -> None:
     texts = {
-        f"out/file.{one}": f"of {one}\r\né".encode() for one in "txt json csv py md html svg yaml xml sh js".split()
+        f"out/file.{one}": f"of {one}\r\né".encode()
+        for one in ["txt", "json", "csv", "py", "md", "html", "svg", "yaml", "xml", "sh", "js"]
     }
     texts |= {"bom.csv": b"\xef\xbb\xbfa,b", "no-extension": "ü".encode(), "odd.name": b"", "fake.png": b"only text"}
     for path, content in texts.items():
@@ -493,17 +494,17 @@ async def test_what_is_too_large_or_binary_is_for_the_rest_api(service: OpenServ
 
 @pytest.mark.req("J-035", "J-030", "J-036", "F-022")
 async def test_what_is_not_the_caller_s_is_not_there(services: FakeServices) -> None:
-    theirs, shared = FakeServices(), TreeName(kind="volume", name="shared")
+    theirs, team = FakeServices(), TreeName(kind="volume", name="team")
     for trees in (services.trees, theirs.trees):
         trees.put(TreeName(kind="thread", name="secret", owner="user:bob"), "a.txt", b"of bob")
         trees.put(TreeName(kind="volume", name="other"), "a.txt", b"not mounted")
     services.trees.put(DEMO, "folder/a.txt", b"mine")
     services.trees.put(DEMO, "link.txt", b"", kind="link", target="/etc/passwd")
     services.trees.put(DEMO, "folder", b"", kind="folder")
-    services.trees.put(shared, "a.txt", b"of the organisation")
+    services.trees.put(team, "a.txt", b"of the organisation")
     theirs.trees.put(TreeName(kind="thread", name="theirs"), "a.txt", b"theirs")
-    both = replace(WITH_STORAGE, volumes=(VolumeMount(slug="shared"),))
-    services.configurations = {"key:a": both, "key:files": replace(BUILT_IN, volumes=(VolumeMount(slug="shared"),))}
+    both = replace(WITH_STORAGE, volumes=(VolumeMount(slug="team"),))
+    services.configurations = {"key:a": both, "key:files": replace(BUILT_IN, volumes=(VolumeMount(slug="team"),))}
     callers = {name: caller(name, profile="baponi") for name in ("a", "files")}
     callers["b"] = caller("b", "other", profile="baponi")
 
@@ -515,16 +516,17 @@ async def test_what_is_not_the_caller_s_is_not_there(services: FakeServices) -> 
         missing = await by("a", "missing.txt")
         assert missing["isError"] is True
         for file in (
-            ("../demo/folder/a.txt",), ("/etc/passwd",), ("folder/../../x",), ("link.txt",), ("link.txt/x",), ("folder",),
-            ("",), ("a\0b",), ("a.txt", "thread", "secret"), ("a.txt", "thread", "theirs"), ("a.txt", "volume", "other"),
-            ("a.txt", "volume", "../shared"), ("a.txt", "thread", "../../x"), ("a.txt", "thread", "x" * 10_000),
+            ("../demo/folder/a.txt",), ("/etc/passwd",), ("folder/../../x",), ("link.txt",), ("link.txt/x",),
+            ("folder",), ("",), ("a\0b",), ("a.txt", "thread", "secret"), ("a.txt", "thread", "theirs"),
+            ("a.txt", "volume", "other"), ("a.txt", "volume", "../team"), ("a.txt", "thread", "../../x"),
+            ("a.txt", "thread", "x" * 10_000),
         ):  # fmt: skip
             assert await by("a", *file) == missing
         assert (await by("b", "folder/a.txt")) == missing
         assert (await by("files", "folder/a.txt")) == missing  # it has a volume and no threads
         assert (await by("a", "folder/a.txt"))["content"] == [{"type": "text", "text": "mine"}]
         for name in ("a", "files"):
-            assert (await by(name, "a.txt", "volume", "shared"))["content"][0]["text"] == "of the organisation"
+            assert (await by(name, "a.txt", "volume", "team"))["content"][0]["text"] == "of the organisation"
 
 
 @pytest.mark.req("J-035")

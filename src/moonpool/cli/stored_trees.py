@@ -33,7 +33,7 @@ def with_files(tenant: ChosenTenant, use: Callable[[RecordedFiles], Awaitable[_T
     Raises ConfigError, DatabaseError, StorageError, JournalError.
     """
     from moonpool.bootstrap.database import open_service_data
-    from moonpool.bootstrap.trees import open_trees
+    from moonpool.bootstrap.storage import open_trees
     from moonpool.features.storage.recorded_files import RecordedFiles
     from moonpool.store.journals import open_journal_place
 
@@ -42,7 +42,7 @@ def with_files(tenant: ChosenTenant, use: Callable[[RecordedFiles], Awaitable[_T
     async def run() -> _T:
         async with (
             open_service_data(settings, data, os.environ) as opened,
-            open_trees(settings, data, os.environ, opened.database) as trees,
+            open_trees(settings, data, os.environ, opened.database, serving=False) as trees,
             open_journal_place(settings, tenant.folder, tenant.tenant_id) as place,
             place.open(lazily=True) as journal,
         ):

@@ -35,9 +35,8 @@ if TYPE_CHECKING:
 _NAME: Final = "codegen-sandbox"
 _VERSION: Final = "0.1.0"
 _TOLD: Final = "moonpool.codegen_tools"
-_COMPLETE: Final[dict[str, JsonValue]] = {
-    "resultType": "complete"
-}  # left out again where the revision does not have it
+_COMPLETE: Final[dict[str, JsonValue]] = {"resultType": "complete"}
+"""Left out again where the revision does not have it."""
 _log = logging.getLogger(__name__)
 
 
