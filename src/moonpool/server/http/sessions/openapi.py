@@ -28,7 +28,7 @@ _ERRORS: Final = {
 
 def document(offered: Sequence[Operation]) -> dict[str, Any]:
     """The document that `/v1/openapi.json` serves."""
-    models = [*_models(offered), messages.ErrorAnswer]
+    models = [*_models(offered), messages.ErrorAnswer, messages.Unauthorized]
     schemas, components = msgspec.json.schema_components([*models, lines.Line], ref_template=_REFS)
     by_model = dict(zip(models, schemas, strict=False))
     paths: dict[str, dict[str, Any]] = {}
@@ -79,8 +79,11 @@ def _answer(operation: Operation, by_model: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _errors(by_model: dict[Any, Any]) -> dict[str, Any]:
-    content = {"application/json": {"schema": by_model[messages.ErrorAnswer]}}
-    return {status: {"description": text, "content": content} for status, text in _ERRORS.items()}
+    models = dict.fromkeys(_ERRORS, messages.ErrorAnswer) | {"401": messages.Unauthorized}
+    return {
+        status: {"description": text, "content": {"application/json": {"schema": by_model[models[status]]}}}
+        for status, text in _ERRORS.items()
+    }
 
 
 def _path_parameters(path: str) -> Iterable[dict[str, Any]]:
