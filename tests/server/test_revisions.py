@@ -12,7 +12,7 @@ from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from apps import fixture_server
 from moonpool.server.mcp.tool_set import offer_of
 from server.raw_client import RawClient
-from server.transcripts import ALL, GOLDENS, VERSIONS, conversation
+from server.transcripts import ALL, GOLDENS, conversation
 
 if TYPE_CHECKING:
     from collections.abc import Generator
