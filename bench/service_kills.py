@@ -1,11 +1,12 @@
-"""`python -m bench.service_kills --database-url URL [--kills N] [--seed N]`: kill -9 of replicas under load.
+"""`python -m bench.service_kills [--database-url URL] [--kills N] [--seed N]`: kill -9 of the service under load.
 
-Two `moonpool serve` are on one empty PostgreSQL database. Clients have them execute code, each of whose calls changes
-something at a server that notes what it sees. Now and then one replica is killed, wherever it is, also while it starts,
-and started again. In the end the chain must be whole; every call that the server saw must have an intent; every
-execution that a client had an answer of must have its end on record, with what came of its call; an execution without
-an end must be recorded as lost, by one record; and none may be both. Ends with 1 when anything of that is not so. A
-short form is in the tests (`tests/server/test_replicas.py`).
+With a URL two `moonpool serve` are on one empty PostgreSQL database, without one a single one has a data folder, with
+SQLite. Clients have them execute code, each of whose calls changes something at a server that notes what it sees. Now
+and then one is killed, wherever it is, also while it starts, and started again. In the end the chain must be whole;
+every call that the server saw must have an intent; every execution that a client had an answer of must have its end on
+record, with what came of its call; an execution without an end must be lost, on PostgreSQL by one record; none may
+be both. Ends with 1 when anything of that is not so. Short forms are in the tests (`tests/server/test_replicas.py`,
+`tests/server/test_service_kills.py`).
 """
 
 from __future__ import annotations
@@ -81,12 +82,11 @@ class _Replica:
         self._log, self.base = folder / f"replica-{number}.log", ""
         self._command = [
             *(sys.executable, "-c", "from moonpool.cli.main import main; main()", "serve", "--no-auth", "--port", "0"),
-            *("--config", str(folder / "servers.json"), "--data-dir", str(folder / f"state-{number}")),
+            *("--config", str(folder / "servers.json"), "--data-dir", str(state_of(folder, number))),
         ]
-        self._environ = {
-            **os.environ, "MOONPOOL_DATABASE_URL": url, "MOONPOOL_DATA_DIR": str(data),
-            "MOONPOOL_REPLICA_LEASE_S": str(LEASE_S),
-        }  # fmt: skip
+        self._environ = {**os.environ, "MOONPOOL_DATABASE_URL": url, "MOONPOOL_DATA_DIR": str(data)}
+        if url:
+            self._environ["MOONPOOL_REPLICA_LEASE_S"] = str(LEASE_S)
         self.process = self._start()
 
     def _start(self) -> subprocess.Popen[bytes]:
@@ -116,6 +116,11 @@ class _Replica:
         self.process.wait(60)
 
 
+def state_of(folder: Path, number: int) -> Path:
+    """What a replica's `--data-dir` is."""
+    return folder / f"state-{number}"
+
+
 async def _serves(replica: _Replica) -> None:
     end = time.monotonic() + _SETTLED_S_MAX
     while not replica.look():
@@ -125,11 +130,11 @@ async def _serves(replica: _Replica) -> None:
 
 
 class ServiceKilling:
-    """On one empty database. `data` has the environments."""
+    """On one empty PostgreSQL database; without `url`, on a data folder. `data` has the environments."""
 
     def __init__(self, url: str, data: Path, folder: Path, *, seed: int) -> None:
         self._random, self._folder, self._seen = random.Random(seed), folder, folder / "seen.jsonl"  # noqa: S311
-        self._reader = journal_reader(Settings.load({}, database_url=url), folder)
+        self._reader = journal_reader(Settings.load({}, database_url=url), state_of(folder, 0))
         tool = {"name": "put", "inputSchema": {"type": "object", "properties": {"token": {"type": "string"}}}}
         (folder / "tools.json").write_text(json.dumps([tool]), encoding="utf-8")
         entry = {
@@ -138,8 +143,10 @@ class ServiceKilling:
             "moonpool": {"allow": ["*"]},
         }
         (folder / "servers.json").write_text(json.dumps({"mcpServers": {"recorder": entry}}), encoding="utf-8")
-        self._replicas = [_Replica(number, data, folder, url) for number in range(2)]
+        self._replicas = [_Replica(number, data, folder, url) for number in range(2 if url else 1)]
         self._answered: set[str] = set()
+        self._is_lost_on_record = bool(url)
+        """Other replicas record it. Without any, whoever reads the journal sees that the process is gone."""
         self.outcome = ServiceKillOutcome()
 
     async def run(self, kills: int) -> ServiceKillOutcome:
@@ -147,6 +154,8 @@ class ServiceKilling:
             clients = [asyncio.create_task(self._ask(lane)) for lane in range(CLIENTS)]
             await self._all_serve()
             for _ in range(kills):
+                if len(self._replicas) == 1 and self._random.random() >= _WHILE_STARTING:
+                    await self._one_more_answer()  # nobody else gives any
                 replica = await self._victim()
                 await asyncio.sleep(self._random.uniform(0, _PAUSE_S))
                 await asyncio.to_thread(replica.kill)
@@ -168,6 +177,12 @@ class ServiceKilling:
         while not (serving := [replica for replica in self._replicas if replica.look()]):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         return self._random.choice(serving)
+
+    async def _one_more_answer(self) -> None:
+        had, end = len(self._answered), time.monotonic() + _SETTLED_S_MAX
+        while len(self._answered) == had:
+            assert time.monotonic() < end, f"nothing is answered: {self._replicas[0].said()}"
+            await asyncio.sleep(0.02)
 
     async def _all_serve(self) -> None:
         for replica in self._replicas:
@@ -224,12 +239,13 @@ class ServiceKilling:
             found = kinds[runs.pop()]
             if runs or found["execution_end"] != 1 or found["call_outcome"] != _CALLS or found["execution_lost"]:
                 faults.append(f"{token} was answered, but on record are {dict(found)}")
+        states = execution_states(self._reader, rows)
         for run_id, found in kinds.items():
-            if found["execution_start"] and found["execution_end"] + found["execution_lost"] != 1:
+            lost = found["execution_lost"] if self._is_lost_on_record else int(str(states.get(run_id)) == "lost")
+            if found["execution_start"] and found["execution_end"] + lost != 1:
                 faults.append(f"{run_id} has {dict(found)}")
-        self.outcome.states, self.outcome.answers, self.outcome.calls_seen = (
-            self._states(), len(self._answered), len(seen),
-        )  # fmt: skip
+        self.outcome.states = Counter(str(state) for state in states.values())
+        self.outcome.answers, self.outcome.calls_seen = len(self._answered), len(seen)
         self.outcome.unknown = sum(found["call_intent"] - found["call_outcome"] for found in kinds.values())
 
 
@@ -248,8 +264,10 @@ def _folder() -> Generator[Path]:
 def main() -> int:
     from bench.world import open_world, prepare_environment  # noqa: PLC0415
 
-    parser = argparse.ArgumentParser(prog="python -m bench.service_kills", description="kill -9 of replicas.")
-    parser.add_argument("--database-url", required=True, metavar="URL", help="Of an empty PostgreSQL database.")
+    parser = argparse.ArgumentParser(prog="python -m bench.service_kills", description="kill -9 of the service.")
+    parser.add_argument(
+        "--database-url", default="", metavar="URL", help="Of an empty PostgreSQL database; without it: SQLite."
+    )
     parser.add_argument("--kills", type=int, default=KILLS, metavar="N")
     parser.add_argument("--seed", type=int, default=1, metavar="N")
     options = parser.parse_args()

@@ -22,7 +22,8 @@ HERE: Final = Path(__file__).parent
 LISTED: Final = tomllib.loads((HERE / "requirements.toml").read_text(encoding="utf-8"))
 ROWS: Final[dict[str, dict[str, str]]] = LISTED["rows"]
 GROUPS: Final = {
-    "A": 92, "B": 87, "C": 75, "D": 63, "E": 56, "F": 24, "G": 54, "H": 96, "I": 105, "J": 48, "K": 18, "L": 39, "P": 37,
+    "A": 92, "B": 87, "C": 75, "D": 63, "E": 56, "F": 24, "G": 54, "H": 96, "I": 105, "J": 48, "K": 18,
+    "L": 39, "P": 37,
 }  # fmt: skip
 SETTLED: Final = [f"X-{number:02}" for number in range(1, 30)]
 DONE: Final = 16

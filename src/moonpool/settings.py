@@ -429,6 +429,7 @@ _PERSONAL_KINDS = ("email", "phone", "card", "iban")
 _NOT_SETTINGS = frozenset(
     {
         "MOONPOOL_DEBUG", "MOONPOOL_REQUIRE_BACKENDS", "MOONPOOL_REQUIRE_LIMITS", "MOONPOOL_REQUIRE_POSTGRES",
+        "MOONPOOL_REQUIRE_SYSTEMD",
         "MOONPOOL_SECRETS_KEY", FILE_VARIABLE,
     }
 )  # fmt: skip

@@ -149,6 +149,7 @@ def test_each_row_of_the_journals_is_measured_in_both_stores() -> None:
     assert found["postgres_vs_sqlite"].keys() == kinds
 
 
+@pytest.mark.usefixtures("postgres")
 def test_the_service_is_measured_alone_and_with_many_clients() -> None:
     command = [sys.executable, "-m", "bench.service", "--no-peers", "--rounds", "1", "--seconds", "1.2"]
     ended = subprocess.run(
@@ -157,7 +158,7 @@ def test_the_service_is_measured_alone_and_with_many_clients() -> None:
     assert ended.returncode == 0, ended.stderr[-4000:]
     found = json.loads(ended.stdout)
     assert {"execute_code", "bare Starlette", "first output"} <= found["one at a time, ms"].keys()
-    assert "SQLite" in found["a writing tool call adds, ms"]  # PostgreSQL, too, where it is installed
+    assert found["a writing tool call adds, ms"].keys() == {"SQLite", "PostgreSQL"}
     (many,) = (part for name, part in found.items() if name.startswith("64 clients"))
-    assert set(many["statuses"]) <= {"200", "200 Busy", "429", "503"}
+    assert set(many["statuses"]) <= {"200", "429", "503"}
     assert many["statuses"]["200"] > 0

@@ -7,6 +7,7 @@ tools, so a new one that nobody has looked at fails here. The state of a call th
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from moonpool.bootstrap.database import ServiceData
+    from postgres import PostgresServer
     from server.services import OpenService
 
 pytestmark = pytest.mark.anyio
@@ -51,6 +53,8 @@ RUNNING = "print('begun', flush=True)\nimport time; time.sleep(600)"
 VERSION = {"mcp-protocol-version": "2025-11-25"}
 FOREIGN = ("neighbour", "elsewhere") if os.geteuid() == 0 else ("neighbour",)
 """Another principal, and another organisation's of the same name; without root one process serves one organisation."""
+PROFILE_PATHS = ("/mcp", "/mcp/code", "/mcp/direct", "/mcp/ipybox")
+CELL = "execute_ipython_cell"
 HTTP_ID = "0123456789abcdef" * 2
 
 WITHOUT = {
@@ -113,8 +117,7 @@ def other(handle: str) -> str:
 class Owned:
     """What the caller `a` has, by kind of handle."""
 
-    session: str  # of MCP
-    event: str
+    sessions: dict[str, tuple[str, str]]  # of MCP, by path, each with the id of an event of its stream
     stream: str  # of HTTP+SSE
     execution: str
     plan: str
@@ -122,18 +125,30 @@ class Owned:
     in_paths: dict[str, str]
 
 
+@pytest.fixture(scope="module", params=["SQLite", pytest.param("PostgreSQL", marks=pytest.mark.slow)])
+async def database_url(request: pytest.FixtureRequest) -> AsyncGenerator[str]:
+    """Where the service keeps what it keeps; empty: in its folder, with SQLite."""
+    if request.param == "SQLite":
+        yield ""
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    name = await server.take_database()
+    yield server.url(name)
+    await server.return_database(name)
+
+
 @pytest.fixture(scope="module")
-async def data(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[tuple[Path, ServiceData]]:
+async def data(tmp_path_factory: pytest.TempPathFactory, database_url: str) -> AsyncGenerator[tuple[Path, ServiceData]]:
     """The service's folder, and its database with a consent of `a`."""
     folder = tmp_path_factory.mktemp("handles")
-    async with open_service_data(Settings.load({}), folder, {}) as opened:
+    async with open_service_data(Settings.load({}, database_url=database_url), folder, {}) as opened:
         await opened.organisations.ensure("default")
         await opened.consents.give("default", ALICE, CLIENT, "issues", "digest", given_by="test")
         yield folder, opened
 
 
 @pytest.fixture(scope="module")
-async def service(data: tuple[Path, ServiceData]) -> AsyncGenerator[OpenService]:
+async def service(data: tuple[Path, ServiceData], database_url: str) -> AsyncGenerator[OpenService]:
     callers = {
         "a": caller("a"),
         "alice": caller("a", principal=ALICE, gives_consents=True),
@@ -148,7 +163,8 @@ async def service(data: tuple[Path, ServiceData]) -> AsyncGenerator[OpenService]
     admitted = Admitted(admission=Bearers([]), servers=opened.servers, consents=opened.consents)
     with pytest.MonkeyPatch.context() as names:
         names.setattr(public_http, "Destinations", partial(Destinations, resolve=private))
-        async with serving(callers, config=CONFIG, state=state, admitted=admitted, approval_wait_s=0.1) as one:
+        more: dict[str, Any] = {"database_url": database_url, "approval_wait_s": 0.1}
+        async with serving(callers, config=CONFIG, state=state, admitted=admitted, **more) as one:
             yield one
 
 
@@ -161,11 +177,15 @@ async def owned(service: OpenService) -> AsyncGenerator[Owned]:
         return answer.json()["result"]["structuredContent"]
 
     async with AsyncExitStack() as stack:
-        session = named(await service.session(**a))
-        _, events = await stack.enter_async_context(
-            streaming(service, "GET", headers={**session, "accept": "text/event-stream"})
-        )
-        event = (await anext(events))["id"]
+        sessions: dict[str, tuple[str, str]] = {}
+        for path in PROFILE_PATHS:
+            session = named(await service.session(path=path, **a))
+            headers = {**session, "accept": "text/event-stream"}
+            _, events = await stack.enter_async_context(streaming(service, "GET", path, headers=headers))
+            sessions[path] = session["mcp-session-id"], (await anext(events))["id"]
+            if path == "/mcp/ipybox":
+                cell = request("tools/call", {"name": CELL, "arguments": {"code": "x = 'secret'; print(x)"}})
+                assert "secret" in (await service.post(cell, path=path, **session)).text
         _, told = await stack.enter_async_context(streaming(service, "GET", "/sse", headers=a))
         stream = (await anext(told))["text"].partition("=")[2]
         await run("x = 1; open('f.txt', 'w').write('secret')", session="mine")
@@ -186,7 +206,7 @@ async def owned(service: OpenService) -> AsyncGenerator[Owned]:
         while asked.get("type") != "approval":
             asked = json.loads(await anext(each))
         yield Owned(
-            session=session["mcp-session-id"], event=event, stream=stream, execution=going, plan=plan,
+            sessions=sessions, stream=stream, execution=going, plan=plan,
             run=files[0]["uri"].split("/")[2],
             in_paths={"session_id": of_http, "execution_id": HTTP_ID, "question_id": HTTP_ID,
                       "request_id": asked["request"]["request_id"], "server": OWN_SERVER},
@@ -196,16 +216,24 @@ async def owned(service: OpenService) -> AsyncGenerator[Owned]:
         await service.post(cancel, **a)
 
 
+def session_uses(owned: Owned) -> Iterator[Use]:
+    """Sessions of each profile at every profile's address, and their streams."""
+    listed = request("tools/list")
+    cell = request("tools/call", {"name": CELL, "arguments": {"code": "print(x)"}})
+    for path, (session, event) in owned.sessions.items():
+        ways = (("POST", listed), ("POST", cell), ("GET", None), ("DELETE", None))
+        for (method, body), at in itertools.product(ways, PROFILE_PATHS):
+            headers = {"accept": "text/event-stream, application/json", "mcp-session-id": "{id}"}
+            yield Use("session", method, at, headers, body, session, other(session))
+        headers = {"accept": "text/event-stream", "mcp-session-id": session, "last-event-id": "{id}"}
+        yield Use("stream", "GET", path, headers, None, event, other(event))
+
+
 def uses(service: OpenService, owned: Owned) -> Iterator[Use]:
     """Every handle at every route that takes it."""
     listed = request("tools/list")
+    yield from session_uses(owned)
     for path in ("/mcp", "/mcp/code"):
-        session, guess = owned.session, other(owned.session)
-        for method, body in (("POST", listed), ("GET", None), ("DELETE", None)):
-            headers = {"accept": "text/event-stream, application/json", "mcp-session-id": "{id}"}
-            yield Use("session", method, path, headers, body, session, guess)
-        headers = {"accept": "text/event-stream", "mcp-session-id": session, "last-event-id": "{id}"}
-        yield Use("stream", "GET", path, headers, None, owned.event, other(owned.event))
 
         def tool(what: str, name: str, arguments: Any, real: str, unknown: str = "", path: str = path) -> Use:
             body = request("tools/call", {"name": name, "arguments": arguments})

@@ -22,10 +22,13 @@ if TYPE_CHECKING:
 
 
 class AuthenticationError(MoonpoolError):
-    """A credential is missing, wrong, expired or revoked: 401. The message does not say which of the last three."""
+    """A credential is missing, wrong, expired or revoked: 401. The message, Baponi's, does not say which."""
 
     code = "authentication_failed"
     fault = Fault.CALLER
+
+    def __init__(self) -> None:
+        super().__init__("Invalid or revoked API key.")
 
 
 class ScopeError(MoonpoolError):
@@ -84,4 +87,4 @@ async def authenticated(credential: str, authenticators: Sequence[Authenticator]
     for authenticator in authenticators:
         if (caller := await authenticator.authenticate(credential)) is not None:
             return caller
-    raise AuthenticationError("the credential is not valid; use one that is")
+    raise AuthenticationError

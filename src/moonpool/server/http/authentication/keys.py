@@ -23,7 +23,7 @@ class KeyAuthenticator:
             return None
         key = await self._keys.verify(credential)
         if key is None:
-            raise AuthenticationError("Invalid or revoked API key.")
+            raise AuthenticationError
         return HttpCaller(
             organisation=key.organisation_id,
             principal=f"key:{key.key_id}",

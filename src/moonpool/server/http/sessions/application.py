@@ -11,7 +11,10 @@ from starlette.responses import Response
 from starlette.routing import Match, Route
 
 from moonpool.core.errors import InputError
+from moonpool.server.http.admission import challenge_in
 from moonpool.server.http.baponi_errors import baponi_answer, is_baponi_path
+from moonpool.server.http.callers import AuthenticationError
+from moonpool.server.http.responses import unauthorized
 from moonpool.server.http.sessions.bodies import error_answer, json_answer
 from moonpool.server.http.sessions.errors import ProfileForbidsError, UnknownPathError
 from moonpool.server.http.sessions.file_routes import FileRoutes
@@ -93,6 +96,8 @@ def _endpoint(operation: Operation, caller_of: CallerOf) -> Callable[[Request], 
             return await operation.endpoint(request, caller)
         except ClientDisconnect:
             return Response(status_code=400)  # nobody reads it
+        except AuthenticationError as error:  # taken back before the body was whole
+            return unauthorized(error, challenge_in(request.scope))
         except Exception as error:  # noqa: BLE001  the boundary of requests: whatever it is, it has one form
             return operation.form.answer(error, whole=whole)
 

@@ -119,7 +119,6 @@ class ServiceFailedError(MoonpoolError):
 
 
 _STATUS: Final[dict[str, int]] = {
-    "authentication_failed": 401,
     "consent_forbidden": 403,
     "operator_only": 403,
     "profile_forbids": 403,

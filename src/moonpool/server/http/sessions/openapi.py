@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from moonpool.core.version import VERSION
+from moonpool.server.http.sessions import messages
 from moonpool.server.http.sessions.lines import NDJSON
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ _ERRORS: Final = {
 
 def document(offered: Sequence[Operation]) -> dict[str, Any]:
     """The document that `/v1/openapi.json` serves."""
-    models = _models(offered)
+    models = [*_models(offered), messages.Unauthorized]
     schemas, components = msgspec.json.schema_components(models, ref_template=_REFS)
     by_model = dict(zip(models, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
@@ -85,8 +86,11 @@ def _answer(operation: Operation, by_model: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _errors(operation: Operation, by_model: dict[Any, Any]) -> dict[str, Any]:
-    content = {"application/json": {"schema": by_model[operation.form.model]}}
-    return {status: {"description": text, "content": content} for status, text in _ERRORS.items()}
+    models = dict.fromkeys(_ERRORS, operation.form.model) | {"401": messages.Unauthorized}
+    return {
+        status: {"description": text, "content": {"application/json": {"schema": by_model[models[status]]}}}
+        for status, text in _ERRORS.items()
+    }
 
 
 def _path_parameters(path: str) -> Iterable[dict[str, Any]]:
