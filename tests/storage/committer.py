@@ -38,9 +38,10 @@ LARGE_BYTES = 9 * 1024**2
 @asynccontextmanager
 async def opened(data: Path) -> AsyncGenerator[StoredTrees]:
     """As the service does."""
-    async with open_database(database_address("", data)) as database, open_trees(
-        Settings(), data, {}, database
-    ) as trees:
+    async with (
+        open_database(database_address("", data)) as database,
+        open_trees(Settings(), data, {}, database) as trees,
+    ):
         yield trees
 
 
