@@ -62,13 +62,24 @@ async def test_an_execution_finds_what_the_one_before_left(world: World) -> None
 
 async def test_what_is_not_committed_changes_nothing(world: World) -> None:
     await upload(world.acme, THREAD, a=b"1")
-    with pytest.raises(ZeroDivisionError):
+
+    async def fail() -> None:
         async with world.acme.hold(THREAD, "trc_1") as held:
             await put(held.writer(), "a", b"2")
             raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await fail()
     assert await contents(await world.acme.snapshot(THREAD)) == {"a": b"1"}
     async with world.acme_elsewhere.hold(THREAD, "trc_2"):
         pass
+
+
+@pytest.mark.req("J-023")
+@pytest.mark.parametrize("name", ["", "../../x", "x" * 129, "a/b", "a b", "tür", "-a", "_a", "a\n", "a\0"])
+def test_another_id_is_no_threads(name: str) -> None:
+    with pytest.raises(InputError, match="thread_id must have"):
+        TreeName(kind="thread", name=name)
 
 
 @pytest.mark.req("J-023")
@@ -353,12 +364,32 @@ async def test_an_organisation_has_its_bytes_and_what_is_removed_is_free(world: 
 
 async def test_what_is_stored_and_not_committed_counts_until_it_is_removed(world: World) -> None:
     part = os.urandom(BLOB_BYTES_MAX)
-    with pytest.raises(TreeFullError):
-        for _ in range(20):
+
+    async def abandon(count: int) -> None:
+        for _ in range(count):
             await put(world.acme.writer(THREAD), "never committed", part)
+
+    with pytest.raises(TreeFullError):
+        await abandon(20)
     world.clock.now += PENDING_S + 1
     await world.sweep()
-    await put(world.acme.writer(THREAD), "never committed", part)
+    await abandon(1)
+
+
+async def test_a_blob_of_which_little_is_left_counts_whole(world: World) -> None:
+    """Or small files would fill the store while the organisation has next to none."""
+    kept = 0
+
+    async def keep_little() -> None:
+        nonlocal kept
+        while kept < 20:
+            await upload(world.acme, THREAD, **{f"f{kept}": b"x", "large": os.urandom(BLOB_BYTES_MAX - 10)})
+            await upload(world.acme, THREAD, large=b"")
+            kept += 1
+
+    with pytest.raises(TreeFullError):
+        await keep_little()
+    assert kept > 5
 
 
 async def test_what_is_superseded_is_readable_for_an_hour_and_then_removed(world: World) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
     from pathlib import Path
 
+    from moonpool.features.storage.base import HeldTree, TreeWriter
     from moonpool.store.database.base import Database
 
 pytestmark = pytest.mark.anyio
@@ -45,8 +46,7 @@ async def test_a_store_that_fails_leaves_the_tree_and_is_tried_again(database: D
         writer = held.writer()
         blobs.fails.add("write")
         with pytest.raises(StorageError) as raised:
-            await put(writer, "a", content)
-            await held.commit(writer)
+            await _write_and_commit(held, writer, content)
         assert (raised.value.code, raised.value.retryable) == ("storage_unusable", True)
         blobs.fails.clear()
         with pytest.raises(StorageError):  # a part of it is not there
@@ -101,3 +101,8 @@ async def test_a_database_that_is_gone_changes_nothing(tmp_path: Path) -> None:
                 await held.commit(writer)
             (tmp_path / "away").rename(address.path)
         assert await contents(await trees.snapshot(THREAD)) == {"a": b"1"}
+
+
+async def _write_and_commit(held: HeldTree, writer: TreeWriter, content: bytes) -> None:
+    await put(writer, "a", content)
+    await held.commit(writer)

@@ -78,6 +78,7 @@ class Commit:
     head: Head  # with `base.version + 1`
     garbage: Collection[str]  # blobs that nothing refers to any more
     token: str | None = None  # of the holder; None: it is no execution's
+    only_removes: bool = False  # so that it may be made where there is too much already
 
 
 @dataclass(frozen=True, slots=True)

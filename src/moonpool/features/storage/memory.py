@@ -93,10 +93,7 @@ class MemoryHeads:
             raise removed_commit()
         noted = self._garbage[commit_id]
         noted.bytes_count, noted.due_at = bytes_count, self._clock() + PENDING_S
-        stored = sum(row.head.stored_bytes for key, row in self._rows.items() if key.organisation == organisation)
-        garbage = sum(one.bytes_count for one in self._garbage.values() if one.garbage.organisation == organisation)
-        if stored + garbage > 2 * self._bounds.bytes_max:
-            raise too_many_bytes(self._bounds.bytes_max)
+        self._check_stored(organisation)
 
     async def commit(self, key: TreeKey, commit: Commit, /) -> None:
         row = self._rows.get(key)
@@ -112,6 +109,9 @@ class MemoryHeads:
         grows = commit.head.bytes_count - commit.base.bytes_count
         if grows > 0 and own + grows > self._bounds.bytes_max:
             raise too_many_bytes(self._bounds.bytes_max)
+        more = commit.head.stored_bytes - commit.base.stored_bytes + sum(map(blob_bytes, commit.garbage))
+        if not commit.only_removes:
+            self._check_stored(key.organisation, more - self._garbage[commit.commit_id].bytes_count)
         row.head, row.used_at = commit.head, self._clock()
         del self._garbage[commit.commit_id]
         if commit.garbage:
@@ -171,6 +171,12 @@ class MemoryHeads:
         now = self._clock()
         self._rows[key] = _Row(Head(tree_id=new_id()), created_at=now, used_at=now)
         return self._rows[key]
+
+    def _check_stored(self, organisation: str, more: int = 0) -> None:
+        stored = sum(row.head.stored_bytes for key, row in self._rows.items() if key.organisation == organisation)
+        garbage = sum(one.bytes_count for one in self._garbage.values() if one.garbage.organisation == organisation)
+        if stored + garbage + more > 2 * self._bounds.bytes_max:
+            raise too_many_bytes(self._bounds.bytes_max)
 
     def _note(self, key: TreeKey, head: Head, commit_id: str) -> None:
         garbage = Garbage(key.organisation, commit_id, prefix=f"{head.tree_id}/{commit_id}/")

@@ -150,10 +150,11 @@ def checked_path(path: str) -> str:
 class FileTree:
     """All entries of a tree, by path in order. Immutable."""
 
-    __slots__ = ("_entries", "bytes_count")
+    __slots__ = ("_blobs", "_entries", "bytes_count")
 
     def __init__(self, entries: Mapping[str, Entry]) -> None:
         self._entries = entries
+        self._blobs: frozenset[str] | None = None
         self.bytes_count = sum(one.size for one in entries.values())
 
     @classmethod
@@ -177,7 +178,9 @@ class FileTree:
     @property
     def blobs(self) -> frozenset[str]:
         """The blobs that its files are made of."""
-        return frozenset(piece.blob for one in self for piece in one.pieces)
+        if self._blobs is None:
+            self._blobs = frozenset(piece.blob for one in self for piece in one.pieces)
+        return self._blobs
 
     def changed(self, change: TreeChange) -> FileTree:
         """It with `change`. What stands in the way of an entry (a file where a folder must be) goes.
@@ -197,10 +200,11 @@ class FileTree:
                     gone.add(above)
         if gone:
             entries = {path: one for path, one in entries.items() if not _is_at_or_below(path, gone)}
+        is_in_order = all(one.path in entries for one in change.put)
         entries.update((one.path, one) for one in change.put)
         if len(entries) > TREE_ENTRIES_MAX:
             raise TreeFullError(f"it would hold more than {TREE_ENTRIES_MAX:,} files and folders; remove some")
-        changed = FileTree(dict(sorted(entries.items())))
+        changed = FileTree(entries if is_in_order else dict(sorted(entries.items())))
         if changed.bytes_count > TREE_BYTES_MAX:
             raise TreeFullError(f"it would hold more than {TREE_BYTES_MAX:,} bytes; remove some files")
         return changed

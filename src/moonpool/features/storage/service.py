@@ -159,7 +159,15 @@ class StoredOrganisation:
             garbage = _unreachable(snapshot, writer.names, next_.blobs | {manifest})
             try:
                 await self.heads.commit(
-                    key, Commit(pending.commit_id, base=head, head=new, garbage=garbage, token=token)
+                    key,
+                    Commit(
+                        pending.commit_id,
+                        base=head,
+                        head=new,
+                        garbage=garbage,
+                        token=token,
+                        only_removes=not change.put,
+                    ),
                 )
             except HeadMovedError:
                 head = (await self.heads.find(key))[0]

@@ -120,10 +120,7 @@ class TreeTable:
             due_at = self._now(connection) + PENDING_S
             if not connection.execute(pending.values(bytes_count=bytes_count, due_at=due_at)).rowcount:
                 raise removed_commit()
-            stored = _sum(connection, TREE.c.stored_bytes, TREE.c.organisation_id == organisation)
-            garbage = _sum(connection, GARBAGE.c.bytes_count, GARBAGE.c.organisation_id == organisation)
-            if stored + garbage > 2 * self._bounds.bytes_max:
-                raise too_many_bytes(self._bounds.bytes_max)
+            self._check_stored(connection, organisation)
 
         await self._write(work, durable=False)
 
@@ -141,8 +138,17 @@ class TreeTable:
                 total = _sum(connection, TREE.c.bytes_count, TREE.c.organisation_id == key.organisation)
                 if total > self._bounds.bytes_max:
                     raise too_many_bytes(self._bounds.bytes_max)
+            if not commit.only_removes:
+                self._check_stored(connection, key.organisation)
 
         await self._write(work, durable=True)
+
+    def _check_stored(self, connection: Connection, organisation: str) -> None:
+        """SECURITY: blobs count, not only the files in them: of a blob that a file is left of, all is stored."""
+        stored = _sum(connection, TREE.c.stored_bytes, TREE.c.organisation_id == organisation)
+        garbage = _sum(connection, GARBAGE.c.bytes_count, GARBAGE.c.organisation_id == organisation)
+        if stored + garbage > 2 * self._bounds.bytes_max:
+            raise too_many_bytes(self._bounds.bytes_max)
 
     def _end_commit(self, connection: Connection, key: TreeKey, commit: Commit, now: ColumnElement[float]) -> None:
         """Its row becomes that of what it made unreachable. Raises TreeLostError when its blobs are being removed."""

@@ -276,9 +276,9 @@ STORED_GARBAGE: Final = Table(
     Column("garbage_id", String(32), primary_key=True),  # of a commit: its id
     Column("state", String(8), nullable=False),  # pending: a commit that goes on; garbage; swept: being removed
     Column("prefix", String(80), nullable=False),  # blobs that begin so, where there are no names
-    Column("names", LargeBinary, nullable=False),  # a JSON list
     Column("bytes_count", BigInteger, nullable=False),
     Column("due_at", Double, nullable=False),  # on the server's clock
+    Column("names", LargeBinary, nullable=False),  # a JSON list
     Index("stored_garbage_by_due", "due_at"),
 )
 

@@ -35,8 +35,8 @@ def upgrade() -> None:
         sa.Column("garbage_id", sa.String(32), primary_key=True),
         sa.Column("state", sa.String(8), nullable=False),
         sa.Column("prefix", sa.String(80), nullable=False),
-        sa.Column("names", sa.LargeBinary, nullable=False),
         sa.Column("bytes_count", sa.BigInteger, nullable=False),
         sa.Column("due_at", sa.Double, nullable=False),
+        sa.Column("names", sa.LargeBinary, nullable=False),
     )
     op.create_index("stored_garbage_by_due", "stored_garbage", ["due_at"])
