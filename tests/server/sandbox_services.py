@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from moonpool.bootstrap.admission import Admitted
 from moonpool.server.http.admission import Everybody
-from moonpool.store.database.addresses import SqliteAddress
+from moonpool.store.database.addresses import database_address
 from moonpool.store.database.opening import open_database
 from server.services import caller, serving
 
@@ -36,8 +36,8 @@ NDJSON = "application/x-ndjson"
 async def sandbox_serving(
     folder: Path, callers: dict[str, HttpCaller] | None = None, **settings: Any
 ) -> AsyncGenerator[OpenService]:
-    """One whose database is in `folder`."""
-    address = SqliteAddress(folder / "private" / "service.sqlite3", is_default=True)
+    """One whose database is in `folder`, or where the setting `database_url` says."""
+    address = database_address(settings.get("database_url", ""), folder)
     async with open_database(address) as database:
         admitted = Admitted(admission=Everybody(caller("nobody")), database=database)
         async with serving(callers or CALLERS, state=folder, admitted=admitted, **settings) as service:

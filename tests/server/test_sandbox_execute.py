@@ -143,6 +143,10 @@ WEBHOOK_SENTENCES = {
     "no host": ("https://", "webhook_url must include a hostname"),
     "a long URL": ("https://x.example/" + "x" * 2048, "webhook_url exceeds maximum length of 2048 characters"),
     "a password": ("https://me:secret@x.example", "no user name"),
+    "a private address": ("https://10.0.0.1/hook", "webhook_private_hosts"),
+    "another writing of one": ("https://127.1/hook", "webhook_private_hosts"),
+    "a mapped one": ("https://[::ffff:169.254.169.254]/", "webhook_private_hosts"),
+    "a name of nobody": ("https://metadata.internal/", "webhook_private_hosts"),
     "a bracket": ("https://[x", "webhook_url is not an address"),
 }
 

@@ -95,6 +95,7 @@ class TenantSandboxes:
     def __init__(self, tenant: Tenant, volumes: ShownVolumes) -> None:
         self.tenant, self._volumes = tenant, volumes
         self.timeout_s_max = tenant.settings.timeout_s_max
+        self.private_hosts = PrivateHosts.parse(tenant.settings.webhook_private_hosts)
         self._runtimes, self._known = NarrowedRuntimes(tenant), dict[WantedKey, "Runtime"]()
 
     def redacted(self, metadata: Mapping[str, JsonValue]) -> JsonObject:

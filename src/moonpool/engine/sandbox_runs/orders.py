@@ -1,4 +1,4 @@
-"""What can be wrong with an order for an execution by one call. Pure; the figures and texts are Baponi's.
+"""What can be wrong with an order for an execution by one call; the figures and texts are Baponi's.
 
 What a caller must not read of the service is not in them; each says what is accepted instead.
 """
@@ -15,6 +15,7 @@ from moonpool.core.variables import check_variables
 from moonpool.features.sandbox_configurations.model import TIMEOUT_S_MAX, Language, merged_variables
 from moonpool.features.storage.model import TreeName
 from moonpool.features.webhooks.model import URL_CHARS_MAX
+from moonpool.network.public_http import may_be_public
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from moonpool.core.json import JsonValue
     from moonpool.engine.sandbox_runs.base import RunOwner, SandboxOrder
     from moonpool.features.sandbox_configurations.model import SandboxConfiguration
+    from moonpool.features.webhooks.model import PrivateHosts
 
 CODE_BYTES_MAX: Final = 1024**2
 METADATA_KEYS_MAX: Final = 10
@@ -35,8 +37,10 @@ _DANGEROUS: Final = re.compile(r"\.\.|%2[eEfF]|%5[cC]|%00|%25|%[cC][01]|\x00|\\"
 _LANGUAGES: Final[tuple[str, ...]] = get_args(Language)
 
 
-def check(order: SandboxOrder, owner: RunOwner, *, timeout_s_max: float) -> None:
-    """Raises InputError, which names the limit. `timeout_s_max` is what the service allows anybody."""
+def check(order: SandboxOrder, owner: RunOwner, *, timeout_s_max: float, private_hosts: PrivateHosts) -> None:
+    """Raises InputError, which names the limit. `timeout_s_max` is what the service allows anybody, `private_hosts`
+    where webhooks may go beside the public internet.
+    """
     _check_code(order.code)
     if order.language is not None and order.language not in _LANGUAGES:
         raise InputError(f"unsupported language {order.language[:40]!r}, must be one of: {', '.join(_LANGUAGES)}")
@@ -57,7 +61,7 @@ def check(order: SandboxOrder, owner: RunOwner, *, timeout_s_max: float) -> None
             raise InputError(
                 "webhook_url is for asynchronous executions; send the header Prefer: respond-async with it"
             )
-        check_webhook_url(order.webhook_url)
+        check_webhook_url(order.webhook_url, private_hosts)
 
 
 def variables_of(order: SandboxOrder, owner: RunOwner) -> dict[str, str]:
@@ -121,8 +125,8 @@ def slug_of(sub_path: str) -> str:
     return sub_path.removeprefix("/data/").partition("/")[0]
 
 
-def check_webhook_url(url: str) -> None:
-    """Raises InputError for what is no https address. Where it leads is asked when it is dialled."""
+def check_webhook_url(url: str, private_hosts: PrivateHosts) -> None:
+    """Raises InputError for what is no https address. SECURITY: where a name leads is asked when it is dialled."""
     if len(url) > URL_CHARS_MAX:
         raise InputError(f"webhook_url exceeds maximum length of {URL_CHARS_MAX} characters")
     if not url.startswith("https://"):
@@ -138,3 +142,9 @@ def check_webhook_url(url: str) -> None:
         raise InputError("webhook_url must be visible ASCII characters without spaces")
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise InputError("webhook_url must have no user name and no fragment")
+    host = parts.hostname.rstrip(".").lower()
+    if not may_be_public(host) and not private_hosts.allows_name(host) and not private_hosts.allows_address(host):
+        raise InputError(
+            f"webhook_url must lead to the public internet, and {host[:80]} does not; its operator may list it in "
+            "webhook_private_hosts"
+        )

@@ -87,7 +87,7 @@ class OrganisationRuns:
     async def begin(self, owner: RunOwner, order: SandboxOrder) -> SandboxRun:
         """See `SandboxRuns`. Who gives up waiting ends it."""
         source = await self._sandboxes()
-        check(order, owner, timeout_s_max=source.timeout_s_max)
+        check(order, owner, timeout_s_max=source.timeout_s_max, private_hosts=source.private_hosts)
         has_readers = order.delivery_mode != "inline"
         if has_readers and sum(one.has_readers for one in self._running.values()) >= BACKGROUND_MAX:
             raise BackgroundRunsError(BACKGROUND_MAX)

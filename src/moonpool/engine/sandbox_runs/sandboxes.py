@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from moonpool.engine.code_request import CodeRequest
     from moonpool.engine.sandbox_runs.base import RunOwner, SandboxOrder
     from moonpool.features.storage.base import HeldTree, OrganisationTrees, Snapshot
+    from moonpool.features.webhooks.model import PrivateHosts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +70,11 @@ class SandboxSource(Protocol):
     @property
     def stream_bytes_max(self) -> int:
         """What an envelope keeps of each stream here."""
+        ...
+
+    @property
+    def private_hosts(self) -> PrivateHosts:
+        """Where webhooks may go beside the public internet."""
         ...
 
     def redacted(self, metadata: Mapping[str, JsonValue]) -> JsonObject:

@@ -112,6 +112,8 @@ class Deliverer:
             await self._table.settle(delivery, is_delivered=is_delivered)
         except MoonpoolError as error:  # the claim ends, and it is tried again
             _log.warning("the webhook %s could not be settled: %s", delivery.delivery_id, error)
+        except Exception:  # noqa: BLE001  the others are delivered all the same
+            _log.exception("a bug of Moonpool in the delivery of the webhook %s", delivery.delivery_id)
 
     async def _is_taken(self, delivery: Delivery, body: bytes) -> bool:
         secret = await self._secrets.secret(delivery.organisation)
