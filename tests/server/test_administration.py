@@ -18,8 +18,8 @@ from moonpool.features.keys.service import Keys
 from moonpool.features.plans.model import Effect, EffectKind, Plan
 from moonpool.server.http.admission import Bearers
 from moonpool.settings import Settings
-from server.services import caller, serving
-from tenants import PathsServer
+from server.services import caller, request, serving
+from tenants import PathsServer, token_of
 from waiting import until
 
 if TYPE_CHECKING:
@@ -221,7 +221,8 @@ async def test_an_organisations_own_rules_and_switches_only_make_things_stricter
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with PathsServer(read_only=True).serving() as server:
-        entry = {"url": server.url("x"), "moonpool": {"trusted": True, "expose": "both"}}
+        headers = {"Authorization": f"Bearer {token_of('x')}"}
+        entry = {"url": f"{server.base}/x/mcp", "headers": headers, "moonpool": {"trusted": True, "expose": "both"}}
         config = parse_config(json.dumps({"mcpServers": {"crm": entry}}).encode(), source="test", environ={})
         async with administered(tmp_path, monkeypatch, config=config) as (service, _):
             operator, user = Client(service, "operator"), Client(service, "user")
@@ -234,6 +235,17 @@ async def test_an_organisations_own_rules_and_switches_only_make_things_stricter
             assert await seen() == [one["path"] for one in (await user("GET", "/catalog?server=crm"))["tools"]]
             assert await user.refused("GET", "/catalog?server=none") == (404, "not_in_catalog")
 
+            # A client that has its tools already is denied, too.
+            session = await service.session(path="/mcp/direct", authorization="Bearer user")
+
+            async def called() -> bool:
+                message = request("tools/call", {"name": "only_x", "arguments": {}})
+                answer = await service.post(message, path="/mcp/direct", accept="application/json", **session)
+                result = answer.json()["result"]
+                assert result.get("isError", False) == ("PolicyDenied" in json.dumps(result)), result
+                return not result.get("isError", False)
+
+            assert await called()
             deny = 'version = 1\n[[rule]]\nid = "no-crm"\nverdict = "deny"\nserver = "crm"\n'
             for text in (deny.replace('"deny"', '"allow"'), 'version = 1\ndefault = "allow"', "version = 2", "\0"):
                 assert await operator.refused("PUT", "/admin/policy", {"text": text}) == (400, "policy_refused"), text
@@ -243,18 +255,23 @@ async def test_an_organisations_own_rules_and_switches_only_make_things_stricter
             grants = (await service.service.organisations.get("default")).tenant.caller_grants
             await until(lambda: bool(grants.own_layers))
             assert await seen() == []
+            assert not await called()
             assert "organisation:no-crm" in json.dumps((await operator("GET", "/admin/policy"))["layers"])
             await operator("DELETE", "/admin/policy")
             await until(lambda: not grants.own_layers)
             assert await seen() == tools
+            assert await called()
 
             await operator("POST", "/admin/tools", {"tool": "crm.only_x", "enabled": False})
             assert await seen() == []
             await until(lambda: bool(grants.own_layers))
+            assert not await called()
+            assert server.calls == [("x", "only_x")] * 2
             assert [one["tool"] for one in (await operator("GET", "/admin/tools"))["switched_off"]] == ["crm.only_x"]
             assert (await Client(service, "stranger")("GET", "/admin/tools"))["switched_off"] == []
             assert await service.service.switches.disabled_tools("default") == {"crm.only_x"}
             await operator("POST", "/admin/tools", {"tool": "crm.only_x", "enabled": True})
+            await until(lambda: not grants.own_layers)
             assert await seen() == tools
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -38,7 +37,6 @@ class OrganisationRules:
     def __init__(self, policies: OrganisationPolicies, switches: OrganisationToolSwitches) -> None:
         self.policies, self.switches = policies, switches
         self._followed: dict[str, tuple[Tenant, _Read]] = {}
-        self._wanted = asyncio.Event()
         self._watching = asyncio.create_task(self._watch())
 
     async def follow(self, tenant: Tenant) -> None:
@@ -56,20 +54,13 @@ class OrganisationRules:
         """Its tenant is closed soon."""
         self._followed.pop(organisation, None)
 
-    def look_soon(self) -> None:
-        """Something was changed here."""
-        self._wanted.set()
-
     async def close(self) -> None:
         self._watching.cancel()
         await asyncio.gather(self._watching, return_exceptions=True)
 
     async def _watch(self) -> None:
         while True:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(EVERY_S):
-                    await self._wanted.wait()
-            self._wanted.clear()
+            await asyncio.sleep(EVERY_S)
             try:
                 await self._look()
             except MoonpoolError as error:
