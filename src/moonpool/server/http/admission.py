@@ -96,9 +96,13 @@ class Bearers:
         return self.make_challenge(scope, missing)
 
 
-def keep_caller(scope: HttpScope, caller: HttpCaller, admission: Admission) -> None:
-    """Let what handles this request know its caller, and how to refuse it should its credential count no more."""
-    scope[_CALLER], scope[_CHALLENGE] = caller, admission.challenge
+def keep_caller(scope: HttpScope, caller: HttpCaller, admission: Admission | None = None) -> None:
+    """Let what handles this request, and the log, know its caller; with `admission` also how to refuse it should its
+    credential count no more.
+    """
+    scope[_CALLER] = caller
+    if admission is not None:
+        scope[_CHALLENGE] = admission.challenge
 
 
 def known_caller(scope: HttpScope) -> HttpCaller | None:
