@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from starlette.requests import ClientDisconnect
@@ -42,6 +43,7 @@ READERS_MAX: Final = 16
 """That read the lines of one execution at the same time."""
 TRACE_HEADER: Final = "x-trace-id"
 _METADATA: Final = "metadata."
+_operation: Final = partial(Operation, profiles=SANDBOX_PROFILES, error=messages.PlainError)
 _STREAM_HEADERS: Final = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
@@ -164,10 +166,6 @@ class SandboxRoutes:
     async def renew(self, request: Request, caller: HttpCaller) -> Response:
         del request
         return json_answer(messages.WebhookSecret(secret=await self._webhooks.renew(caller.organisation)))
-
-
-def _operation(**members: object) -> Operation:
-    return Operation(profiles=SANDBOX_PROFILES, error=messages.PlainError, **members)  # pyright: ignore[reportArgumentType]
 
 
 async def _result(request: Request, run: SandboxRun) -> RunResult:
