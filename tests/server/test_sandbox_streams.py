@@ -34,7 +34,6 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.anyio
 FOREVER = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
-GATED = "import os, time\nprint('one', flush=True)\nwhile not os.path.exists('/tmp/x'): time.sleep(0.02)"
 
 
 @pytest.fixture(scope="module")
@@ -214,6 +213,7 @@ async def test_the_list_is_in_pages_and_filtered(tmp_path: Path) -> None:
     assert "stdout" not in shown
 
 
+@pytest.mark.slow
 @pytest.mark.req("J-046")
 async def test_what_ran_when_the_service_ended_is_on_record_and_never_runs_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

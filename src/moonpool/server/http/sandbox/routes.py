@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from starlette.requests import ClientDisconnect
@@ -43,6 +44,7 @@ READERS_MAX: Final = 16
 """That read the lines of one execution at the same time."""
 TRACE_HEADER: Final = "x-trace-id"
 _METADATA: Final = "metadata."
+_operation: Final = partial(Operation, profiles=SANDBOX_PROFILES, form=BAPONI_FORM)
 _STREAM_HEADERS: Final = {"cache-control": "no-store", "x-accel-buffering": "no"}
 
 
@@ -165,10 +167,6 @@ class SandboxRoutes:
     async def renew(self, request: Request, caller: HttpCaller) -> Response:
         del request
         return json_answer(messages.WebhookSecret(secret=await self._webhooks.renew(caller.organisation)))
-
-
-def _operation(**members: object) -> Operation:
-    return Operation(profiles=SANDBOX_PROFILES, form=BAPONI_FORM, **members)  # pyright: ignore[reportArgumentType]
 
 
 async def _result(request: Request, run: SandboxRun) -> RunResult:
