@@ -23,7 +23,7 @@ LISTED: Final = tomllib.loads((HERE / "requirements.toml").read_text(encoding="u
 ROWS: Final[dict[str, dict[str, str]]] = LISTED["rows"]
 UNLISTED: Final[dict[str, int]] = LISTED["unlisted"]
 GROUPS: Final = {"A": 92, "B": 87, "C": 75, "D": 63, "E": 56, "F": 24, "G": 54, "H": 96, "I": 105, "L": 39, "P": 37}
-PART: Final = [f"K-{number:03}" for number in (1, 2, 3, 4, 5, 16)]
+PART: Final = ["J-023", *(f"K-{number:03}" for number in (1, 2, 3, 4, 5, 16))]
 SETTLED: Final = [f"X-{number:02}" for number in range(1, 30)]
 DONE: Final = 16
 """The last issue that is done."""
