@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from postgres import PostgresServer
     from s3_server import S3Server
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.filterwarnings("ignore:Base URL")]
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore:Base URL")]
 SLEEPS = "import time\nopen('kept', 'w').write('torn')\nprint('begun', flush=True)\ntime.sleep(600)"
 
 
