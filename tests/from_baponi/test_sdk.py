@@ -220,7 +220,7 @@ def test_what_another_organisation_has_is_unknown(service: BaponiService, thread
         stream.events()
         trace_id = stream.trace_id
         stream.close()
-    other_key = make_key(service.folder, "--profile", "baponi", org="other")
+    other_key = make_key(service.folder, "--profile", "baponi", org="other", stores=service.stores)
     with sdk("sync", service.url, other_key) as other:
         for ask in (
             lambda: other.get_execution(trace_id),
