@@ -77,6 +77,25 @@ async def test_folders_that_code_nests_too_deep_are_skipped_and_the_rest_is_kept
     assert await executions.run("import os; result = 'plain' in os.listdir()", thread) is True
 
 
+@pytest.mark.claim("C-STO-5")
+async def test_more_folders_than_fit_are_an_error_that_says_what_to_remove(
+    executions: Executions, thread: MemoryTree
+) -> None:
+    writer = thread.writer()
+    for number in range(13_000):
+        writer.folder(f"d{number}")
+    await thread.commit(writer)
+    envelope = await executions.execute("result = 1", thread)
+    assert envelope.error is not None
+    assert (envelope.error.type, envelope.error.retryable) == ("StorageFull", False)
+    assert "the thread has more folders than fit into a sandbox; remove some" in envelope.error.message
+    writer = thread.writer()
+    for number in range(2_000):
+        writer.remove(f"d{number}")
+    await thread.commit(writer)  # as the Files API does it
+    assert await executions.run("result = 1", thread) == 1
+
+
 async def test_a_file_that_is_named_like_one_of_ours_stays(executions: Executions, thread: MemoryTree) -> None:
     await thread.put({".moonpool-mine": b"1", ".moonpool-folder/f": b"2"})
     await executions.run("open('.moonpool-mine', 'a').write('+')", thread)

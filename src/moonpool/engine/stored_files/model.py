@@ -116,7 +116,11 @@ def choose(mount: Mount, room: Room) -> Choice:
             size -= _size(one)
             count.leave_out(one.path)
     if count.entries > room.entry_count or size > room.bytes_count:
-        raise StoredFilesError(f"{mount.name} has more folders than fit into a sandbox; remove some by the Files API")
+        raise StoredFilesError(
+            f"the code was not run: {mount.name} has more folders than fit into a sandbox; "
+            "remove some by the Files API",
+            is_full=True,
+        )
     room.bytes_count, room.entry_count = room.bytes_count - size, room.entry_count - count.entries
     return Choice(
         entries={path: one for path, one in wanted.items() if path not in left_out},
