@@ -74,7 +74,7 @@ uvicorn.run(application, host="127.0.0.1", port=int(sys.argv[1]), http="h11", lo
 async def latencies(world: World, port: int, stack: AsyncExitStack, rounds: int) -> dict[str, Any]:
     """Milliseconds of each case, which take turns."""
     ours = await stack.enter_async_context(connected(port))
-    bare = await stack.enter_async_context(connected(await _start_bare(stack)))
+    bare = await stack.enter_async_context(connected(await start_bare(stack)))
 
     async def execute() -> None:
         status, answer = await ours.post("/mcp", call("result = 1+1"), PLAIN)
@@ -147,7 +147,7 @@ async def _codemode(world: World, stack: AsyncExitStack) -> Callable[[], Awaitab
     return ask
 
 
-async def _start_bare(stack: AsyncExitStack) -> int:
+async def start_bare(stack: AsyncExitStack) -> int:
     port = free_port()
     await _open(stack, port, sys.executable, "-c", _BARE, str(port))
     return port

@@ -36,7 +36,7 @@ class S3Server:
 @pytest.fixture(scope="session")
 def s3_server() -> Generator[S3Server]:
     command = [sys.executable, __file__]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8") as process:
         assert process.stdout is not None
         port = process.stdout.readline().strip()
         assert port, "the server of S3's protocol did not start"

@@ -162,3 +162,16 @@ def test_the_service_is_measured_alone_and_with_many_clients() -> None:
     (many,) = (part for name, part in found.items() if name.startswith("64 clients"))
     assert set(many["statuses"]) <= {"200", "429", "503"}
     assert many["statuses"]["200"] > 0
+
+
+def test_one_call_is_measured_without_a_thread_with_threads_and_with_a_large_file() -> None:
+    command = [sys.executable, "-m", "bench.one_call", "--rounds", "1", "--quick"]
+    ended = subprocess.run(
+        command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=300, check=False, env=_env()
+    )
+    assert ended.returncode == 0, ended.stderr[-4000:]
+    found = json.loads(ended.stdout)
+    rows = found["one at a time, ms"].keys()
+    assert {"sandbox_execute", "/v1/sandbox/execute", "bare Starlette", "thread of 10 MiB, one file changed"} <= rows
+    before, up, down = found["a large file"]["resident MB before, most while up, most while down"]
+    assert max(up, down) < before + 48  # of a file of 64 MiB; no piece of it is larger than 8 MiB

@@ -1,24 +1,20 @@
-"""`moonpool threads` and `moonpool volumes`, on the data folder, with trees of the test's own."""
+"""`moonpool threads` and `moonpool volumes`, on the data folder."""
 
 from __future__ import annotations
 
 import json
-from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from click.testing import CliRunner
 
-from moonpool.bootstrap import trees as opening
 from moonpool.cli.main import app
 from moonpool.core.errors import MoonpoolError
 from moonpool.features.storage.model import UnknownFileError, UnknownTreeError
 from moonpool.settings import Settings
 from moonpool.store.journals import journal_reader
-from server.storage.fake_trees import FakeTrees
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
     from pathlib import Path
 
     from click.testing import Result
@@ -41,16 +37,7 @@ class Shell:
 
 
 @pytest.fixture
-def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
-    blobs = tmp_path / "blobs"
-    blobs.mkdir()
-    trees = FakeTrees(blobs)
-
-    @asynccontextmanager
-    async def opened(*_: object) -> AsyncGenerator[FakeTrees]:
-        yield trees
-
-    monkeypatch.setattr(opening, "open_trees", opened)
+def shell(tmp_path: Path) -> Shell:
     return Shell(tmp_path)
 
 

@@ -88,16 +88,16 @@ class FakeSandboxes:
     private_hosts: PrivateHosts = field(default_factory=PrivateHosts)
     was_blocked: bool = False
     go: asyncio.Event = field(default_factory=asyncio.Event)
-    asked: list[tuple[SandboxOrder, StorageOfRun]] = field(default_factory=list["tuple[SandboxOrder, StorageOfRun]"])
+    asked: list[StorageOfRun] = field(default_factory=list["StorageOfRun"])
     requests: list[CodeRequest] = field(default_factory=list["CodeRequest"])
     closed: int = 0
 
     def redacted(self, metadata: Mapping[str, JsonValue]) -> JsonObject:
         return dict(metadata)
 
-    async def open(self, owner: RunOwner, order: SandboxOrder, storage: StorageOfRun) -> FakeSandboxes:
+    async def open(self, owner: RunOwner, storage: StorageOfRun) -> FakeSandboxes:
         assert owner is not None
-        self.asked.append((order, storage))
+        self.asked.append(storage)
         return self
 
     async def execute(self, request: CodeRequest) -> Envelope:
@@ -155,7 +155,7 @@ async def test_a_thread_is_for_one_execution_at_a_time_and_free_before_the_answe
     assert world.trees.held == set()
     assert [one.success for one in results] == [True, True]
     assert await world.recorded() == ["success", "success"]
-    assert [storage.thread for _, storage in world.sandboxes.asked] == [
+    assert [storage.thread for storage in world.sandboxes.asked] == [
         TreeName(kind="thread", name="t"),
         TreeName(kind="thread", name="u"),
     ]
@@ -175,7 +175,7 @@ async def test_volumes_are_held_where_they_are_written(world: World) -> None:
     with pytest.raises(InputError, match="no storage"):
         await world.runs.begin(without, SandboxOrder(code="1", thread_id="t"))
 
-    (_, both), (_, one) = world.sandboxes.asked
+    both, one = world.sandboxes.asked
     assert (set(both.read), set(both.written), both.sub_paths) == ({"shared"}, {"own"}, ())
     assert (set(one.read), set(one.written), one.sub_paths) == ({"shared"}, set(), ("/data/shared/x",))
 

@@ -99,7 +99,14 @@ class Ran:
 
 
 def printed(stdout: str = "", stderr: str = "", exit_code: int = 0, **more: Any) -> Ran:
-    result = RunResult(success=exit_code == 0, stdout=stdout, stderr=stderr, exit_code=exit_code, **more)
+    result = RunResult(
+        status="success" if exit_code == 0 else "failed",
+        success=exit_code == 0,
+        stdout=stdout,
+        stderr=stderr,
+        exit_code=exit_code,
+        **more,
+    )
     return Ran(result=result)
 
 
@@ -113,7 +120,7 @@ class FakeRun:
     async def result(self) -> RunResult:
         if self._hangs:
             await self.cancelled.wait()
-            return RunResult(success=False, stdout="", stderr="", exit_code=-1, error="cancelled")
+            return RunResult(status="cancelled", success=False, stdout="", stderr="", exit_code=-1, error="cancelled")
         return self._ran.result
 
     def cancel(self) -> None:

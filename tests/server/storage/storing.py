@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from moonpool.bootstrap.stored_files import StorageOfService
 from moonpool.features.sandbox_configurations.model import SandboxConfiguration, VolumeMount
+from moonpool.features.storage.memory import MemoryHeads
 from moonpool.features.storage.model import TreeName
+from moonpool.features.storage.service import StoredTrees
+from moonpool.store.blobs.addresses import blob_address
+from moonpool.store.blobs.opening import open_blobs
 from server.services import caller, serving
-from server.storage.fake_trees import FakeTrees
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
 
     import httpx2
 
+    from moonpool.features.storage.heads import TreeBounds
     from moonpool.server.http.callers import HttpCaller
     from server.services import OpenService
 
@@ -48,7 +52,8 @@ class Storing:
     """A service that has them."""
 
     service: OpenService
-    trees: FakeTrees
+    trees: StoredTrees
+    blobs: Path  # the folder of their contents
 
     async def post(self, path: str, body: Mapping[str, Any] | None = None, *, by: str = "key") -> httpx2.Response:
         return await self.service.http.post(f"/v1/{path}", json=body or {}, headers=bearer(by))
@@ -90,24 +95,24 @@ class Storing:
 
     async def recorded(self) -> list[dict[str, Any]]:
         """Changes on record."""
-        tenant = await self.service.service.organisations.tenant_of("default")
+        tenant = await self.service.service.organisations.tenant("default")
         rows = tenant.journal_place.reader().rows()
         return [dict(row.to_json()) for row in rows if row.kind == "stored_files"]
 
 
 @asynccontextmanager
-async def storing(folder: Path, **settings: Any) -> AsyncGenerator[Storing]:
-    blobs = folder / "blobs"
-    blobs.mkdir(parents=True)
-    trees = FakeTrees(blobs)
-    storage = StorageOfService(
-        trees=trees,
-        configuration_of=lambda one: WITHOUT_STORAGE if one.principal == "key:bare" else WITH_STORAGE,
-    )
-    state = folder / "state"
+async def storing(folder: Path, *, bounds: TreeBounds | None = None, **settings: Any) -> AsyncGenerator[Storing]:
+    async def configuration_of(one: HttpCaller) -> SandboxConfiguration:
+        return WITHOUT_STORAGE if one.principal == "key:bare" else WITH_STORAGE
+
+    folder.mkdir(exist_ok=True)
+    blobs, state = folder / "blobs", folder / "state"
     state.mkdir()
-    async with serving({**CALLERS, **OTHERS}, state=state, storage=storage, **settings) as service:
-        yield Storing(service, trees)
+    async with open_blobs(blob_address("", blobs, {})) as opened:
+        trees = StoredTrees(MemoryHeads(bounds), opened)
+        storage = StorageOfService(trees=trees, configuration_of=configuration_of)
+        async with serving({**CALLERS, **OTHERS}, state=state, storage=storage, **settings) as service:
+            yield Storing(service, trees, blobs)
 
 
 def bearer(by: str) -> dict[str, str]:

@@ -14,11 +14,12 @@ from moonpool.bootstrap.database import open_service_data
 from moonpool.bootstrap.stored_files import StorageOfService
 from moonpool.bootstrap.stores import FileStores
 from moonpool.features.keys.model import KeySpec
+from moonpool.features.storage.heads import TreeBounds
+from moonpool.features.storage.memory import trees_in_memory
 from moonpool.server.http import paced_bodies
 from moonpool.server.http.storage import transfers
 from moonpool.settings import Settings
 from server.services import serving
-from server.storage.fake_trees import FakeTrees
 from server.storage.storing import THREAD, WITH_STORAGE, bearer, sent_with, storing, thread
 from waiting import until
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
     from pathlib import Path
 
+    from moonpool.features.sandbox_configurations.model import SandboxConfiguration
+    from moonpool.server.http.callers import HttpCaller
     from server.storage.storing import Storing
 
 pytestmark = pytest.mark.anyio
@@ -134,14 +137,17 @@ async def test_what_comes_must_be_what_was_signed(stored: Storing) -> None:
     assert (await http.get((await stored.download_url("file"))["url"])).content == b"54321"
 
 
-async def test_a_folder_made_meanwhile_is_not_replaced_and_a_full_store_says_so(stored: Storing) -> None:
+async def test_a_folder_made_meanwhile_is_not_replaced(stored: Storing) -> None:
     http = stored.service.http
     signed = await stored.upload_url("place", 5)
     await stored.write(thread(), place__inner=b"1")
     taken = await http.put(signed["url"], content=b"12345", headers=sent_with(signed))
     assert (taken.status_code, taken.json()["error"]) == (409, "conflict")
-    stored.trees.room = 3
-    full = await stored.put("large", b"12345")
+
+
+async def test_a_full_store_says_so(tmp_path: Path) -> None:
+    async with storing(tmp_path, bounds=TreeBounds(bytes_max=3)) as stored:
+        full = await stored.put("large", b"12345")
     assert (full.status_code, full.json()["error"]) == (413, "payload_too_large")
 
 
@@ -211,8 +217,8 @@ async def test_a_download_whose_client_goes_away_is_ended(stored: Storing) -> No
 async def test_a_file_that_cannot_be_read_to_its_end_is_broken_off(stored: Storing) -> None:
     await stored.write(thread(), large=b"x" * 20_000_000)
     url = (await stored.download_url("large"))["url"]
-    for blob in sorted(stored.trees.folder.iterdir())[1:]:
-        blob.unlink()
+    parts = [one for one in stored.blobs.rglob("*") if one.is_file() and one.stat().st_size > 1_000_000]
+    min(parts, key=lambda one: one.stat().st_size).unlink()  # the last
     with pytest.raises(Exception, match=r"(?i)incomplete|closed|peer"):
         await stored.service.http.get(url)
 
@@ -233,10 +239,13 @@ async def test_requests_by_url_count_as_those_of_who_asked_for_it(tmp_path: Path
 
 @pytest.mark.req("J-040", "J-042")
 async def test_urls_of_a_revoked_key_end_within_a_second_and_so_does_what_is_on_its_way(tmp_path: Path) -> None:
-    state, blobs = tmp_path / "state", tmp_path / "blobs"
+    state = tmp_path / "state"
     state.mkdir()
-    blobs.mkdir()
-    storage = StorageOfService(trees=FakeTrees(blobs), configuration_of=lambda _: WITH_STORAGE)
+
+    async def configuration_of(_: HttpCaller) -> SandboxConfiguration:
+        return WITH_STORAGE
+
+    storage = StorageOfService(trees=trees_in_memory(), configuration_of=configuration_of)
     async with (
         serving(state=state, keys=True, storage=storage) as service,
         open_service_data(Settings.load({}), state, {}) as data,

@@ -129,6 +129,6 @@ def _cursor_of(path: str) -> str:
 
 def _path_of(cursor: str) -> str:
     try:
-        return base64.urlsafe_b64decode(cursor.encode() + b"=" * (-len(cursor) % 4)).decode()
+        return base64.b64decode(cursor.encode() + b"=" * (-len(cursor) % 4), b"-_", validate=True).decode()
     except (binascii.Error, ValueError):
         raise InputError("the cursor is none that this list gave; leave it out to begin anew") from None

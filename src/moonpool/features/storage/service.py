@@ -25,11 +25,19 @@ from moonpool.features.storage.heads import (
     lost_tree,
     new_id,
 )
-from moonpool.features.storage.model import BLOB_BYTES_MAX, FileTree, TreeFullError, TreeName, manifest_digest
+from moonpool.features.storage.model import (
+    BLOB_BYTES_MAX,
+    FileTree,
+    TreeFullError,
+    TreeLostError,
+    TreeName,
+    UnknownTreeError,
+    manifest_digest,
+)
 from moonpool.features.storage.snapshots import IN_THREAD, StoredSnapshot, TreeReader
 from moonpool.features.storage.writer import ChangeWriter, PendingCommit
 from moonpool.sandboxes.shielding import finish
-from moonpool.store.blobs.base import StorageError
+from moonpool.store.blobs.base import LISTED_MAX, StorageError
 from moonpool.store.database.base import DatabaseError
 
 if TYPE_CHECKING:
@@ -172,6 +180,9 @@ class StoredOrganisation:
             except HeadMovedError:
                 head = (await self.heads.find(key))[0]
                 continue
+            except (TreeLostError, UnknownTreeError, TreeFullError):
+                await self._discard(writer.names)
+                raise
             self.reader.remember_tree(new.digest, next_.tree)
             return StoredSnapshot(self.reader, new, next_.tree)
         raise StorageError(f"the {key.name.kind} {key.name.name} is changed too often at the same time; try again")
@@ -185,6 +196,14 @@ class StoredOrganisation:
         for name, content in blobs[:-1]:  # the last is a manifest
             if len(content) <= _REMEMBERED_BLOB:
                 self.reader.remember_blob(name, content)
+
+    async def _discard(self, names: Sequence[str]) -> None:
+        """Of a commit that was refused: its blobs may be noted no more, and they take room."""
+        try:
+            for start in range(0, len(names), LISTED_MAX):
+                await self.reader.blobs.delete(names[start : start + LISTED_MAX])
+        except StorageError as error:
+            _log.warning("blobs of a refused commit were not removed: %s", error)
 
     def _key(self, name: TreeName) -> TreeKey:
         return TreeKey(self.organisation, name)
