@@ -67,6 +67,9 @@ def _parts(path: str) -> tuple[str, ...]:
     parts = tuple(part for part in path.split("/") if part not in {"", "."})
     if ".." in parts:
         raise OutsideFault("`..` in it")
-    if any(len(part.encode("utf-8", "surrogateescape")) > FILE_NAME_BYTES_MAX for part in parts):
+    if len(path) * 4 > FILE_NAME_BYTES_MAX and any(
+        len(part) * 4 > FILE_NAME_BYTES_MAX and len(part.encode("utf-8", "surrogateescape")) > FILE_NAME_BYTES_MAX
+        for part in parts
+    ):
         raise NameFault(f"a name of more than {FILE_NAME_BYTES_MAX} bytes in it")
     return parts

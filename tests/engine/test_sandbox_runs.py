@@ -18,7 +18,7 @@ from moonpool.engine.sandbox_runs.runs import OrganisationRuns
 from moonpool.features.execution_records.model import RunQuery
 from moonpool.features.execution_records.service import ExecutionRecords
 from moonpool.features.sandbox_configurations.model import BUILT_IN, VolumeMount
-from moonpool.features.storage.model import TreeBusyError, TreeName, UnknownTreeError
+from moonpool.features.storage.model import TreeBusyError, TreeFullError, TreeName, UnknownTreeError
 from moonpool.features.webhooks.model import PrivateHosts
 from moonpool.store.database.addresses import SqliteAddress
 from moonpool.store.database.base import DatabaseError
@@ -186,6 +186,7 @@ async def test_volumes_are_held_where_they_are_written(world: World) -> None:
     [
         (envelope(ExecutionError(type="SandboxError", message="full", retryable=True)), CapacityError),
         (envelope(ExecutionError(type="SandboxError", message="unfit")), SandboxUnfitError),
+        (envelope(ExecutionError(type="StorageFull", message="remove some folders")), TreeFullError),
         (envelope(ExecutionError(type="LanguageUnavailable", message="no node")), InputError),
         (InputError("no code"), InputError),
         (OSError("a bug"), OSError),
@@ -266,6 +267,7 @@ RESULTS: list[Any] = [
     ("KernelKilled", "moonpool", {"signal": "SIGSYS"}, False, ("failed", 137, "security_policy_violation")),
     ("SandboxError", "moonpool", {}, False, ("failed", 137, "sandbox_lost")),
     ("StorageError", "moonpool", {"exit_code": 0}, False, ("failed", 0, "storage_commit_error")),
+    ("StorageFull", "moonpool", {"exit_code": 0}, False, ("failed", 0, "storage_commit_error")),
     ("Internal", "moonpool", {}, False, ("failed", 1, "internal_error")),
     ("KernelExited", "moonpool", {"exit_code": 7}, False, ("failed", 7, None)),
     ("URLError", "code", {}, True, ("blocked", 1, "blocked")),

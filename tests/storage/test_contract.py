@@ -245,10 +245,27 @@ async def test_more_than_a_tree_holds_is_refused_and_changes_nothing(world: Worl
         await world.acme.writer(THREAD).begin_file("b", size=FILE_BYTES_MAX + 1)
     writer = world.acme.writer(THREAD)
     for number in range(4000):
-        writer.folder("/".join([f"{number}", *["x" * 250] * 12]))
+        writer.folder("/".join([*["x" * 250] * 12, f"{number}"]))
     with pytest.raises(TreeFullError, match="names"):
         await world.acme.commit(THREAD, writer)
+    writer = world.acme.writer(THREAD)
+    for number in range(400):
+        writer.folder("/".join([f"{number}", *["x"] * 60]))  # each names 60 folders besides
+    with pytest.raises(TreeFullError, match="files and folders"):
+        await world.acme.commit(THREAD, writer)
     assert await contents(await world.acme.snapshot(THREAD)) == {"a": b"1"}
+
+
+async def test_what_takes_a_folders_place_ends_all_below_it_however_often_it_changes(world: World) -> None:
+    writer = world.acme.writer(THREAD)
+    for path in ("a/b/c/1", "a", "a/b/c/2", "a/b", "a/b/c/3", "a/x"):
+        await put(writer, path, b"1")
+    await world.acme.commit(THREAD, writer)
+    assert set(await contents(await world.acme.snapshot(THREAD))) == {"a/b/c/3", "a/x"}
+    writer = world.acme.writer(THREAD)
+    await put(writer, "a/b", b"2")
+    await world.acme.commit(THREAD, writer)
+    assert await contents(await world.acme.snapshot(THREAD)) == {"a/b": b"2", "a/x": b"1"}
 
 
 async def test_a_file_of_another_size_than_announced_is_refused(world: World) -> None:

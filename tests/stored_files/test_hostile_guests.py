@@ -55,6 +55,7 @@ LIES = {
     "more than the disk holds": "put(['file', 'a', 420, 1, 1 << 33])",
     "many that are more than the disk holds": "put(*(['file', str(n), 420, 1, 1 << 20] for n in range(1000)))",
     "too many entries": "put(*(['file', str(n), 420, 1, 0] for n in range(20_001)))",
+    "more folders than there may be": "put(*(['file', '/'.join([str(n)] + ['x'] * 60), 420, 1, 0] for n in range(400)))",
     "a link without a target": "put(['link', 'a', 420, 1, 5])",
     "a file with a target": "put(['file', 'a', 420, 1, '/etc'])",
     "a target with NUL": r"put(['link', 'a', 420, 1, 'x\0'])",
@@ -78,6 +79,7 @@ LIES = {
 }  # fmt: skip
 
 
+@pytest.mark.claim("C-STO-4", "C-STO-7")
 @pytest.mark.parametrize("lie", LIES)
 async def test_a_guest_that_lies_changes_nothing(executions: Executions, thread: MemoryTree, lie: str) -> None:
     await thread.put({"f": b"before"})
@@ -89,6 +91,7 @@ async def test_a_guest_that_lies_changes_nothing(executions: Executions, thread:
     assert thread.snapshot.version == 1
 
 
+@pytest.mark.claim("C-STO-4")
 async def test_what_a_guest_says_of_one_tree_changes_no_other(executions: Executions, thread: MemoryTree) -> None:
     volume = new_volume()
     await volume.put({"f": b"of the volume"})
@@ -100,6 +103,7 @@ async def test_what_a_guest_says_of_one_tree_changes_no_other(executions: Execut
     assert set(thread.files) == {"data/vol/f"}
 
 
+@pytest.mark.claim("C-STO-4")
 async def test_the_reserved_folder_is_the_hosts(executions: Executions, thread: MemoryTree) -> None:
     await thread.put({".moonpool/packages.json": b"{}", "f": b"1"})
     code = "import os; print(os.listdir()); os.mkdir('.moonpool'); open('.moonpool/packages.json', 'w').write('mine')"

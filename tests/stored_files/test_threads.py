@@ -157,6 +157,7 @@ async def test_interrupted_code_that_came_to_rest_commits(executions: Executions
     assert thread.files == {"f": b"1"}
 
 
+@pytest.mark.claim("C-STO-7")
 @pytest.mark.req("J-022")
 @pytest.mark.parametrize(
     "end", ["os._exit(1)", "os.kill(os.getpid(), 9)", "os.kill(os.getpid(), 11)", "print('x' * 10**9)"]

@@ -32,6 +32,7 @@ async def test_a_volume_that_is_written_is_committed_beside_the_thread(
     assert thread.files == {"a": b"1"}
 
 
+@pytest.mark.claim("C-STO-3")
 @pytest.mark.req("J-036")
 @pytest.mark.parametrize("language", ["python", "bash"])
 async def test_a_volume_that_is_only_read_cannot_be_changed(executions: Executions, language: str) -> None:
@@ -54,6 +55,7 @@ async def test_a_volume_that_is_only_read_cannot_be_changed(executions: Executio
     assert volume.snapshot.version == 1
 
 
+@pytest.mark.claim("C-STO-1", "C-STO-3")
 async def test_two_executions_share_a_checkout_and_one_sees_no_other_volume(executions: Executions) -> None:
     one, two = new_volume("one"), new_volume("two")
     await one.put({"f": b"1"})

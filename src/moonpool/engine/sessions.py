@@ -257,7 +257,8 @@ class Session:
             await run.failed_to_start(self._sandbox_error(error), snapshot)
             raise
         except StoredFilesError as error:
-            failure = ExecutionError(type="StorageError", message=str(error), retryable=error.retryable)
+            kind = "StorageFull" if error.is_full else "StorageError"
+            failure = ExecutionError(type=kind, message=str(error), retryable=error.retryable)
             return await run.failed_to_start(failure, snapshot)
         except FolderError as error:
             return await run.failed_to_start(ExecutionError(type="FolderError", message=str(error)), snapshot)

@@ -245,7 +245,7 @@ def _link_tree(source: str, target: str, *, merge: bool = False) -> None:
 def _link(source: str, target: str) -> None:
     """A link, or a copy where the slots are on another file system, as with `moonpool serve --data-dir`."""
     try:
-        os.link(source, target)
+        os.link(source, target, follow_symlinks=False)  # SECURITY: a volume's links are a tenant's
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise

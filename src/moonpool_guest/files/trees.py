@@ -22,7 +22,7 @@ from moonpool_guest.files.exchange import Exchange
 from moonpool_guest.files.places import TEMPORARY
 from moonpool_guest.files.processes import end_others, flush_open_files
 from moonpool_guest.files.refusals import RefusedError
-from moonpool_wire.limits import FILE_DEPTH_MAX, FILE_PATH_BYTES_MAX, FILE_PIECE_BYTES_MAX, TREE_ENTRIES_MAX
+from moonpool_wire.limits import FILE_DEPTH_MAX, FILE_PIECE_BYTES_MAX, TREE_ENTRIES_MAX, TREE_PATH_BYTES_MAX
 
 _LENGTH_BYTES = 4
 _OWN_LINKS = "/wrappers/"
@@ -160,10 +160,10 @@ def changes(exchange: Exchange) -> None:
     place = str(exchange.head["path"])
     flush_open_files()
     end_others()
-    look = _Look(place)
+    known = _filled.get(place, {})
+    look = _Look(place, known)
     try:
         look.walk()
-        known = _filled.get(place, {})
         put = [row for path, row in look.rows.items() if known.get(path) != look.now[path]]
         gone = [path for path in known if path not in look.rows]
         listed = json.dumps({"put": put, "removed": gone}, ensure_ascii=False).encode()
@@ -202,8 +202,8 @@ def _contents(whole: str, size: int) -> "Iterator[bytes]":
 class _Look:
     """One look at all that is in a folder. Folders that code has locked are unlocked until `lock`."""
 
-    def __init__(self, place: str) -> None:
-        self._place = place
+    def __init__(self, place: str, known: "dict[str, _Known]") -> None:
+        self._place, self._known = place, known
         self.rows: dict[str, list[Any]] = {}
         self.now: dict[str, _Known] = {}
         self.skipped = 0
@@ -218,8 +218,8 @@ class _Look:
                 found = [(entry.name, entry.stat(follow_symlinks=False)) for entry in scan]
             for name, state in found:
                 path = below + name
-                if name.startswith(TEMPORARY):
-                    continue
+                if name.startswith(TEMPORARY) and path not in self._known:
+                    continue  # of a transfer that was given up; what was brought in has its name from somebody else
                 if not _is_usable(path):
                     self.skipped += 1
                 elif stat.S_ISDIR(state.st_mode):
@@ -263,7 +263,7 @@ class _Look:
 
 
 def _is_usable(path: str) -> bool:
-    return _is_text(path) and len(os.fsencode(path)) <= FILE_PATH_BYTES_MAX and path.count("/") < FILE_DEPTH_MAX
+    return _is_text(path) and len(os.fsencode(path)) <= TREE_PATH_BYTES_MAX and path.count("/") < FILE_DEPTH_MAX
 
 
 def _is_text(path: str) -> bool:

@@ -58,6 +58,7 @@ async def test_pages_follow_each_other_without_a_gap(stored: Storing) -> None:
     assert seen == [f"f{number}" for number in range(7)]
 
 
+@pytest.mark.claim("C-STO-2")
 @pytest.mark.req("F-022")
 async def test_a_link_is_shown_and_removed_but_never_followed(stored: Storing) -> None:
     own = stored.trees.of("default")
@@ -173,6 +174,7 @@ async def test_a_credential_that_may_not_use_files_is_told_why(stored: Storing) 
     assert names(await stored.listed()) == ["file"]
 
 
+@pytest.mark.claim("C-STO-1")
 @pytest.mark.req("J-023")
 @pytest.mark.parametrize(("owner", "by"), [("", "other"), ("", "alice"), (ALICE, "key"), (ALICE, "admin")])
 async def test_what_is_somebody_elses_is_answered_like_what_is_not_there(stored: Storing, owner: str, by: str) -> None:

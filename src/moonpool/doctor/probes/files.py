@@ -24,8 +24,8 @@ for path in ("/etc/shadow", "/etc/machine-id", "/etc/hostname", "/etc/resolv.con
         claim="C-FS-1",
         title="find folders that are neither the sandbox's own nor on the way to something that is bound",
         program="""
-known = {"/": "bin lib lib64 sbin usr etc proc dev tmp home workspace wrappers slots quota moonpool",
-         "/home": "user", "/etc": "passwd group hosts nsswitch.conf ld.so.cache alternatives fonts ssl",
+known = {"/": "bin lib lib64 sbin usr etc proc dev tmp home workspace data wrappers slots quota moonpool",
+         "/home": "user baponi", "/etc": "passwd group hosts nsswitch.conf ld.so.cache alternatives fonts ssl",
          "/etc/ssl": "certs"}
 mounts = {line.split()[4] for line in open("/proc/self/mountinfo")} - {"/"}
 def look(folder):
@@ -40,6 +40,8 @@ def look(folder):
             note(path)
 for folder in known:
     look(folder)
+if os.readlink("/home/baponi") != "/workspace":
+    note("/home/baponi")
 """,
         fresh=True,
     ),

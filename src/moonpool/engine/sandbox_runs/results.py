@@ -39,6 +39,7 @@ _BY_TYPE: Final = {
     "ProtocolViolation": _Ending("failed", "security_policy_violation", _KILLED),
     "SandboxError": _Ending("failed", "sandbox_lost", _KILLED),
     "StorageError": _Ending("failed", "storage_commit_error"),
+    "StorageFull": _Ending("failed", "storage_commit_error"),
 }
 _BLOCKED: Final = _Ending("blocked", "blocked")
 _OUT_OF_MEMORY: Final = frozenset({"OutOfMemory", "MemoryError"})

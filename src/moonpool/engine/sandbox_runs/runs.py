@@ -33,6 +33,7 @@ from moonpool.engine.sandbox_runs.results import INTERNAL, not_run, result_of
 from moonpool.engine.sandbox_runs.running import RunningOrder
 from moonpool.engine.sandbox_runs.sandboxes import storage_of_run
 from moonpool.features.execution_records.model import TRACE_ID, ExecutionRecord, new_trace_id
+from moonpool.features.storage.model import TreeFullError
 from moonpool.store.database.base import DatabaseError
 
 if TYPE_CHECKING:
@@ -295,6 +296,8 @@ def _why_not_started(envelope: Envelope) -> MoonpoolError:
     error = envelope.error
     if error is not None and error.type == "LanguageUnavailable":
         return InputError(f"Language not available in this image: {error.message}")
+    if error is not None and error.type == "StorageFull":  # its caller's own tree
+        return TreeFullError(error.message)
     if error is not None:
         _log.warning("an execution by one call could not start: %s: %s", error.type, error.message)
     return CapacityError() if error is None or error.retryable else SandboxUnfitError()

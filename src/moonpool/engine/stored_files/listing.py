@@ -1,8 +1,8 @@
 """The list before the contents, both ways: `moonpool_wire.messages` describes it.
 
 SECURITY: what a guest sends is typed and bounded here, before anything is made of it: names are paths below the place,
-each once, nothing stands below what is no folder, sizes are within what the sandbox may hold, and only what was brought
-in can be said to be removed.
+each once, few folders are above them, nothing stands below what is no folder, sizes are within what the sandbox may
+hold, and only what was brought in can be said to be removed.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta
 
 from moonpool.core.errors import InputError
-from moonpool.features.storage.model import FILE_BYTES_MAX, checked_path
+from moonpool.features.storage.model import FILE_BYTES_MAX, checked_path, folders_above
 from moonpool_wire.jsonbounds import exceeded_bound
 from moonpool_wire.limits import FILE_PATH_BYTES_MAX, TREE_ENTRIES_MAX
 
@@ -94,9 +94,10 @@ def _check_put(put: Sequence[Listed], bytes_max: int) -> None:
             raise DishonestGuestError("a path of its list leads out of the folder, or cannot be used") from None
         if "\0" in str(one.last):
             raise DishonestGuestError("a link of its list cannot be")
-        above = one.path
-        while above := above.rpartition("/")[0]:
-            if kinds.get(above, "folder") != "folder":
-                raise DishonestGuestError("it names something below what is no folder")
+    above = folders_above(kinds, TREE_ENTRIES_MAX)
+    if above is None:
+        raise DishonestGuestError("it names more folders than there may be")
+    if any(kinds.get(path, "folder") != "folder" for path in above):
+        raise DishonestGuestError("it names something below what is no folder")
     if sum(one.size for one in put) > bytes_max:
         raise DishonestGuestError(f"its list is of more than {bytes_max:,} bytes")

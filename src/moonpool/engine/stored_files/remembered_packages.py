@@ -1,7 +1,7 @@
 """Packages that code of a thread installed: remembered with its tree, and there again at its next execution.
 
-They stand in a file of the tree that no sandbox sees. SECURITY: whoever may write to the thread can change it through
-the Files API, so it is read as a request of theirs: bounded, typed, and allowed as any installation is.
+They stand in a file of the tree that no sandbox sees and the Files API does not write. SECURITY: it is read as a
+request of whoever may write to the thread all the same: bounded, typed, and allowed as any installation is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Meta
 
 from moonpool.engine.packages.store import WheelRef
-from moonpool.engine.stored_files.model import RESERVED
+from moonpool.features.storage.model import RESERVED
 
 if TYPE_CHECKING:
     from moonpool.engine.packages.service import KernelPackages

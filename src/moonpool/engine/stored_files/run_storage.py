@@ -18,7 +18,7 @@ from moonpool.engine.stored_files.model import (
     WORKSPACE,
     Room,
     StoredFilesError,
-    choose,
+    chosen,
     with_folders_above,
 )
 from moonpool.engine.stored_files.transfers import fill, take_changes
@@ -90,7 +90,7 @@ class RunStorage:
                 choice = await self.volumes.show(sandbox, mount)
                 links.append(Entry(path=slug, kind="link", target=f"/wrappers/volumes/{slug}"))
             else:
-                choice = self._choices[mount.place] = choose(mount, room)
+                choice = self._choices[mount.place] = await chosen(mount, room)
                 entries = tuple(choice.entries.values())
                 await fill(sandbox, mount.place, mount.snapshot, entries, timeout_s=self.timeout_s)
             if choice.left_out:
@@ -124,7 +124,7 @@ class RunStorage:
             choice, writer = self._choices[mount.place], held.writer()
             taken = await take_changes(
                 sandbox,
-                mount.place,
+                mount,
                 writer,
                 brought=with_folders_above(choice.entries),
                 hidden=[one.path for one in mount.snapshot.tree if one.path not in choice.entries],

@@ -17,7 +17,7 @@ import shutil
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from moonpool.engine.stored_files.model import Room, StoredFilesError, choose
+from moonpool.engine.stored_files.model import Room, StoredFilesError, chosen
 from moonpool.sandboxes.folder_trees import open_beneath
 from moonpool.sandboxes.shielding import in_thread
 from moonpool.store.private_files import private_folder
@@ -50,7 +50,7 @@ class ShownVolumes:
 
     async def show(self, sandbox: Sandbox, mount: Mount) -> Choice:
         """Let `sandbox` see `mount` as `/wrappers/volumes/<slug>`. Raises StoredFilesError, StorageError."""
-        choice = choose(mount, Room(self._bytes_max, TREE_ENTRIES_MAX, self._bytes_max))
+        choice = await chosen(mount, Room(self._bytes_max, TREE_ENTRIES_MAX, self._bytes_max))
         name = hashlib.sha256(repr((mount.snapshot.digest, sorted(mount.sub_paths), choice.left_out)).encode())
         async with self._checked_out(name.hexdigest(), mount.snapshot, choice) as folder:
             slug = mount.place.rpartition("/")[2]

@@ -14,7 +14,7 @@ from moonpool.core.errors import Fault, InputError, MoonpoolError
 from moonpool.features.storage.model import UnknownFileError, checked_path
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterator
 
     from moonpool.features.storage.model import Entry, EntryKind, FileTree
 
@@ -65,7 +65,9 @@ def listed(tree: FileTree, folder: str, *, recursive: bool, cursor: str | None, 
     for entry in tree.below(folder):
         name = entry.path[len(start) :]
         for above in _folders_above(name, all_of_them=recursive):
-            found.setdefault(start + above, Listed(path=start + above, name=above, kind="folder"))
+            if start + above in found:
+                break  # and so is what is above that
+            found[start + above] = Listed(path=start + above, name=above, kind="folder")
         if recursive or "/" not in name:
             found[entry.path] = Listed(
                 path=entry.path, name=name, kind=entry.kind, size=entry.size, modified_ns=entry.modified_ns
@@ -101,9 +103,15 @@ def check_place(tree: FileTree, path: str) -> None:
             raise PathTakenError(f"{above[:200]!r} is a {entry.kind}, so nothing can be below it; choose another path")
 
 
-def _folders_above(name: str, *, all_of_them: bool) -> Iterable[str]:
-    parts = name.split("/")[:-1]
-    return ("/".join(parts[: depth + 1]) for depth in range(len(parts) if all_of_them else min(1, len(parts))))
+def _folders_above(name: str, *, all_of_them: bool) -> Iterator[str]:
+    """The deepest first; else the topmost only."""
+    if not all_of_them:
+        if "/" in name:
+            yield name.partition("/")[0]
+        return
+    above = name
+    while above := above.rpartition("/")[0]:
+        yield above
 
 
 def _page(entries: list[Listed], limit: int) -> Page:

@@ -5,6 +5,7 @@ files share one blob and a large file is many, none larger than `BLOB_BYTES_MAX`
 paths; it is applied whole to whatever the tree is by then, so an upload and an execution never undo each other.
 
 INVARIANT: every path is relative, without `.` and `..`, and everything above an entry is a folder, named or implied.
+INVARIANT: folders that are only implied count as entries, so that work on a tree is bounded by `TREE_ENTRIES_MAX`.
 SECURITY: nothing here is ever a path of the host. Links are data: their text is kept, and nobody on the host follows
 it.
 """
@@ -24,7 +25,7 @@ from moonpool.core.errors import Fault, InputError, MoonpoolError
 from moonpool_wire.filenames import NameFault, member_parts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 TreeKind = Literal["thread", "volume"]
 EntryKind = Literal["file", "folder", "link"]
@@ -35,6 +36,8 @@ FILE_BYTES_MAX: Final = 10 * 1024**3
 TREE_ENTRIES_MAX: Final = 20_000
 TREE_BYTES_MAX: Final = 64 * 1024**3
 THREAD_ID_CHARS_MAX: Final = 128
+RESERVED: Final = ".moonpool"
+"""A folder of a thread that the host alone writes to: neither sandboxes nor the Files API put anything there."""
 _THREAD_ID: Final = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_-]*", re.ASCII)
 _SLUG: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 
@@ -147,6 +150,25 @@ def checked_path(path: str) -> str:
     return "/".join(parts)
 
 
+def is_reserved(path: str) -> bool:
+    """Whether the host alone writes there."""
+    return path == RESERVED or path.startswith(f"{RESERVED}/")
+
+
+def folders_above(paths: Iterable[str], count_max: int) -> set[str] | None:
+    """All that is above these paths; None for more than `count_max`. The work is bounded by that, however deep they
+    are.
+    """
+    found: set[str] = set()
+    for path in paths:
+        above = path
+        while (above := above.rpartition("/")[0]) and above not in found:
+            found.add(above)
+        if len(found) > count_max:
+            return None
+    return found
+
+
 class FileTree:
     """All entries of a tree, by path in order. Immutable."""
 
@@ -190,19 +212,21 @@ class FileTree:
         entries = dict(self._entries)
         gone = set(change.removed)
         paths = list(entries)  # in order
+        above: set[str] = set()
         for put in change.put:
             path = checked_path(put.path)
             if put.kind != "folder" and _has_below(paths, path):
                 gone.add(path)  # a folder, named or implied, and what is below it
-            above = path
-            while above := above.rpartition("/")[0]:
-                if (was := entries.get(above)) is not None and was.kind != "folder":
-                    gone.add(above)
+            while (path := path.rpartition("/")[0]) and path not in above:
+                above.add(path)
+                if (was := entries.get(path)) is not None and was.kind != "folder":
+                    gone.add(path)
         if gone:
-            entries = {path: one for path, one in entries.items() if not _is_at_or_below(path, gone)}
+            entries = _without(entries, gone)
         is_in_order = all(one.path in entries for one in change.put)
         entries.update((one.path, one) for one in change.put)
-        if len(entries) > TREE_ENTRIES_MAX:
+        implied = folders_above(entries, TREE_ENTRIES_MAX)
+        if implied is None or len(entries) + len(implied.difference(entries)) > TREE_ENTRIES_MAX:
             raise TreeFullError(f"it would hold more than {TREE_ENTRIES_MAX:,} files and folders; remove some")
         changed = FileTree(entries if is_in_order else dict(sorted(entries.items())))
         if changed.bytes_count > TREE_BYTES_MAX:
@@ -238,14 +262,16 @@ def _has_below(paths: Sequence[str], folder: str) -> bool:
     return place < len(paths) and paths[place].startswith(f"{folder}/")
 
 
-def _is_at_or_below(path: str, gone: Iterable[str]) -> bool:
-    if path in gone:
-        return True
-    above = path
-    while above := above.rpartition("/")[0]:
-        if above in gone:
-            return True
-    return False
+def _without(entries: Mapping[str, Entry], gone: Collection[str]) -> dict[str, Entry]:
+    """Those that are neither in `gone` nor below what is."""
+    known = {"": False}  # path -> whether it goes
+
+    def goes(path: str) -> bool:
+        if (known_one := known.get(path)) is None:
+            known_one = known[path] = path in gone or goes(path.rpartition("/")[0])
+        return known_one
+
+    return {path: one for path, one in entries.items() if not goes(path)}
 
 
 _encode = msgspec.json.Encoder().encode

@@ -17,7 +17,14 @@ from moonpool.core.audit import JournalError
 from moonpool.core.audit_records import StoredFilesRecord, time_stamp
 from moonpool.core.errors import InputError, MoonpoolError
 from moonpool.features.storage.contents import check_place, is_there
-from moonpool.features.storage.model import FileTree, TreeName, UnknownFileError, UnknownTreeError
+from moonpool.features.storage.model import (
+    RESERVED,
+    FileTree,
+    TreeName,
+    UnknownFileError,
+    UnknownTreeError,
+    is_reserved,
+)
 from moonpool.sandboxes.shielding import finish
 
 if TYPE_CHECKING:
@@ -45,7 +52,12 @@ class RecordedFiles:
     redacted: Callable[[str], str] = field(default=str)  # a path as it may be on record
 
     async def check_place(self, name: TreeName, path: str) -> None:
-        """Whether a file could be written there. Raises UnknownTreeError (a volume), PathTakenError."""
+        """Whether a file could be written there.
+
+        Raises UnknownTreeError (a volume), PathTakenError, InputError for a path that is the host's own.
+        """
+        if name.kind == "thread" and is_reserved(path):
+            raise InputError(f"{RESERVED} of a thread is Moonpool's own folder; choose another path")
         check_place(await self._tree(name), path)
 
     async def put(

@@ -77,7 +77,7 @@ class ChangeWriter:
         self._buffer = bytearray()
         self._file: _File | None = None
         self._put: dict[str, Entry | _File] = {}
-        self._above: set[str] = set()  # folders of what is put
+        self._above: set[str] = set()  # folders of what is put; nothing else is put at any of them
         self._removed: dict[str, None] = {}
         self._bytes_count = 0
         self._is_torn = False  # a blob of it may not be there
@@ -185,7 +185,7 @@ class ChangeWriter:
         if (isinstance(one, _File) or one.kind != "folder") and path in self._above:
             self._drop(path)
         above = path
-        while above := above.rpartition("/")[0]:
+        while (above := above.rpartition("/")[0]) and above not in self._above:
             was = self._put.get(above)
             if was is not None and (isinstance(was, _File) or was.kind != "folder"):
                 del self._put[above]
@@ -200,7 +200,7 @@ class ChangeWriter:
         self._put.pop(path, None)
         if path in self._above:
             self._put = {put: one for put, one in self._put.items() if not put.startswith(f"{path}/")}
-            self._above.discard(path)
+            self._above = {one for one in self._above if one != path and not one.startswith(f"{path}/")}
 
     def _check_file_is_whole(self) -> None:
         if self._file is not None and self._file.left:
