@@ -15,6 +15,7 @@ import httpx2
 
 from moonpool.core.errors import InputError
 from moonpool.engine.sandbox_runs.base import RunOwner, RunResult
+from moonpool.engine.sandbox_runs.results import not_run
 from moonpool.features.caller_limits.model import NO_LIMITS
 from moonpool.features.caller_limits.service import CallerLimiter
 from moonpool.features.caller_limits.table import QuotasInMemory
@@ -99,15 +100,9 @@ class Ran:
 
 
 def printed(stdout: str = "", stderr: str = "", exit_code: int = 0, **more: Any) -> Ran:
-    result = RunResult(
-        status="success" if exit_code == 0 else "failed",
-        success=exit_code == 0,
-        stdout=stdout,
-        stderr=stderr,
-        exit_code=exit_code,
-        **more,
-    )
-    return Ran(result=result)
+    success = exit_code == 0
+    given = {"status": "success" if success else "failed", "stdout": stdout, "stderr": stderr, **more}
+    return Ran(result=RunResult(success=success, exit_code=exit_code, **given))
 
 
 class FakeRun:
@@ -120,7 +115,7 @@ class FakeRun:
     async def result(self) -> RunResult:
         if self._hangs:
             await self.cancelled.wait()
-            return RunResult(status="cancelled", success=False, stdout="", stderr="", exit_code=-1, error="cancelled")
+            return not_run("cancelled", "cancelled")
         return self._ran.result
 
     def cancel(self) -> None:

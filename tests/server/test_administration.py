@@ -89,7 +89,7 @@ EVERYTHING = [
     ("GET", "/audit", None),
     ("GET", "/admin/organisations", None), ("POST", "/admin/organisations", {"id": "new"}),
     ("PUT", "/admin/organisations/acme/limits", {}), ("POST", "/admin/organisations/acme/disable", None),
-    ("POST", "/admin/organisations/acme/enable", None),
+    ("POST", "/admin/organisations/acme/enable", None), ("POST", "/admin/organisations/default/disable", None),
 ]  # fmt: skip
 
 

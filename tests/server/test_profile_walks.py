@@ -37,14 +37,14 @@ async def test_the_page_s_session_by_curl_with_a_restart_after_its_third_step() 
     code = json.loads((FOLDER / "3.json").read_text())["params"]["arguments"]["code"]
     ran = printed("Report written.\n").result
     services.runs.table = {code: Ran(result=ran, files={"report.csv": REPORT})}
-    callers: dict[str, HttpCaller] = {"sk-us-YOUR_API_KEY": caller("page", profile="baponi")}
+    callers: dict[str, HttpCaller] = {"YOUR_API_KEY": caller("page", profile="baponi")}
     async with AsyncExitStack() as running:
 
         async def start() -> str:
             await running.aclose()
             return (await running.enter_async_context(serving_profiles(services, callers))).base
 
-        await walk(await start(), "sk-us-YOUR_API_KEY", start)
+        await walk(await start(), "YOUR_API_KEY", start)
 
 
 @pytest.mark.req("J-045", "J-029", "K-010", "G-002")

@@ -147,6 +147,8 @@ WEBHOOK_SENTENCES = {
     "another writing of one": ("https://127.1/hook", "webhook_private_hosts"),
     "a mapped one": ("https://[::ffff:169.254.169.254]/", "webhook_private_hosts"),
     "a name of nobody": ("https://metadata.internal/", "webhook_private_hosts"),
+    "an escaped slash in a name": ("https://127.0.0.1%2f.x.example/", "webhook_url must include a hostname"),
+    "a name with an empty part": ("https://x..example/", "webhook_url must include a hostname"),
     "a bracket": ("https://[x", "webhook_url is not an address"),
 }
 

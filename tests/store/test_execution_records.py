@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import json
+import math
 import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -10,6 +13,7 @@ import pytest
 from sqlalchemy import select, text
 
 from databases import database_address, opened
+from moonpool.core.errors import InputError
 from moonpool.features.execution_records import table
 from moonpool.features.execution_records.model import KEPT_S, ExecutionRecord, RunQuery, new_trace_id
 from moonpool.features.execution_records.service import ExecutionRecords
@@ -71,6 +75,29 @@ async def test_records_are_found_by_what_was_attached(opened: Database) -> None:
     assert await found("true") == {"run_3"}
     assert await found("null") == {"run_4"}
     assert await found("%") == await found("[" * 900) == set()
+
+
+@pytest.mark.parametrize(
+    ("at", "trace_id"),
+    [
+        pytest.param(1.0, "trc_\0", id="NUL, which PostgreSQL refuses"),
+        pytest.param(1.0, "\ud800", id="half a surrogate pair, which no database takes"),
+        pytest.param(math.nan, "trc_1", id="a time that is none"),
+        pytest.param(math.inf, "trc_1", id="a time without end"),
+    ],
+)
+async def test_a_cursor_that_was_altered_is_refused(opened: Database, at: float, trace_id: str) -> None:
+    records = ExecutionRecords(opened)
+    for _ in range(2):
+        await records.add("acme", over(record()), durable=False)
+    given = (await records.page("acme", None, RunQuery(limit=1))).next_cursor
+    assert given is not None
+    digest, _, _ = json.loads(base64.urlsafe_b64decode(given + "=" * (-len(given) % 4)))
+    altered = base64.urlsafe_b64encode(json.dumps([digest, at, trace_id]).encode()).decode().rstrip("=")
+
+    assert len((await records.page("acme", None, RunQuery(limit=1, cursor=given))).records) == 1
+    with pytest.raises(InputError, match="this cursor is not of this query"):
+        await records.page("acme", None, RunQuery(limit=1, cursor=altered))
 
 
 async def test_what_is_old_or_too_much_goes(opened: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ from moonpool.core.errors import InputError
 from moonpool.core.variables import check_variables
 from moonpool.features.sandbox_configurations.model import TIMEOUT_S_MAX, Language, merged_variables
 from moonpool.features.storage.model import TreeName
-from moonpool.features.webhooks.model import URL_CHARS_MAX
+from moonpool.features.webhooks.model import URL_CHARS_MAX, is_host
 from moonpool.network.public_http import may_be_public
 
 if TYPE_CHECKING:
@@ -143,6 +143,8 @@ def check_webhook_url(url: str, private_hosts: PrivateHosts) -> None:
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise InputError("webhook_url must have no user name and no fragment")
     host = parts.hostname.rstrip(".").lower()
+    if not is_host(host):
+        raise InputError(f"webhook_url must include a hostname, and {host[:80]!r} is none")
     if not may_be_public(host) and not private_hosts.allows_name(host) and not private_hosts.allows_address(host):
         raise InputError(
             f"webhook_url must lead to the public internet, and {host[:80]} does not; its operator may list it in "

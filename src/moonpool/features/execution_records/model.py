@@ -6,6 +6,7 @@ import base64
 import binascii
 import hashlib
 import json
+import math
 import re
 import secrets
 import string
@@ -145,7 +146,8 @@ def place_of(cursor: str, query: RunQuery, whose: str | None) -> tuple[float, st
         digest, created_at, trace_id = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, TypeError, binascii.Error, RecursionError):
         digest, created_at, trace_id = None, None, None
-    if digest != _digest(query, whose) or not isinstance(created_at, float) or not isinstance(trace_id, str):
+    is_place = isinstance(created_at, float) and math.isfinite(created_at) and isinstance(trace_id, str)
+    if digest != _digest(query, whose) or not is_place or TRACE_ID.fullmatch(trace_id) is None:
         raise InputError("this cursor is not of this query; begin without one")
     return created_at, trace_id
 

@@ -77,7 +77,9 @@ def layer_of(text: str) -> Layer:
         body = text.encode()
     except UnicodeEncodeError:
         raise PolicyRefusedError("the policy is no text in UTF-8") from None
-    if len(body) > TEXT_BYTES_MAX or "\0" in text:
+    if "\0" in text:
+        raise PolicyRefusedError("the policy holds a NUL character; remove it")
+    if len(body) > TEXT_BYTES_MAX:
         raise PolicyRefusedError(f"a policy has at most {TEXT_BYTES_MAX:,} bytes of text")
     try:
         layer = parse_policy(body, source="the policy").layer

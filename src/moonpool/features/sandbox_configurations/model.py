@@ -32,6 +32,11 @@ _ENVIRONMENT: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}", re.ASCII)
 _NAME: Final = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}", re.ASCII)
 
 
+def is_name(text: str) -> bool:
+    """Whether a configuration can have this name; no database is asked for another (PostgreSQL refuses NUL)."""
+    return _NAME.fullmatch(text) is not None
+
+
 class UnknownConfigurationError(MoonpoolError):
     """There is no such sandbox configuration in this organisation (HTTP 404)."""
 
@@ -95,7 +100,7 @@ class SandboxConfiguration:
     is_default: bool = False
 
     def __post_init__(self) -> None:
-        if not _NAME.fullmatch(self.name):
+        if not is_name(self.name):
             raise InputError(
                 f"{self.name[:80]!r} cannot be a configuration's name; use 1 to 63 of a-z, 0-9, - and _, the first "
                 "of a-z or 0-9"

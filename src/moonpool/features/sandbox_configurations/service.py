@@ -24,6 +24,7 @@ from moonpool.features.sandbox_configurations.model import (
     SandboxConfiguration,
     StoredConfiguration,
     UnknownConfigurationError,
+    is_name,
 )
 from moonpool.features.sandbox_configurations.table import ConfigurationTable
 
@@ -108,7 +109,8 @@ class SandboxConfigurations:
 
     async def find(self, organisation_id: str, name: str) -> StoredConfiguration:
         """Raises UnknownConfigurationError."""
-        if (found := await self._table.find(organisation_id, name=name)) is None:
+        found = await self._table.find(organisation_id, name=name) if is_name(name) else None
+        if found is None:
             raise UnknownConfigurationError(name)
         return found
 

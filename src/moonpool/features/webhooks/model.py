@@ -73,6 +73,11 @@ class PrivateHosts:
         return host in self.names
 
 
+def is_host(text: str) -> bool:
+    """Whether `text`, in lower case, is written as the name or address of a host."""
+    return ":" in text or _NAME.fullmatch(text) is not None
+
+
 def new_delivery_id() -> str:
     """What a receiver knows a webhook by, the same at every attempt."""
     return f"whk_{secrets.token_hex(16)}"

@@ -86,10 +86,10 @@ class OperatorRoutes:
         return Response(status_code=204)
 
     async def disable(self, request: Request, caller: HttpCaller) -> Response:
-        organisation = request.path_params["organisation"]
+        changes, organisation = self._changes(caller), request.path_params["organisation"]
         if organisation == self._operator:
             raise InputError("the operator's own organisation stays enabled over HTTP; use `moonpool orgs disable`")
-        await self._changes(caller).disable_organisation(organisation)
+        await changes.disable_organisation(organisation)
         return Response(status_code=204)
 
     async def enable(self, request: Request, caller: HttpCaller) -> Response:

@@ -93,6 +93,8 @@ def _endpoint(operation: Operation, caller_of: CallerOf) -> Callable[[Request], 
                 caller.require(operation.scope)
             if operation.query is NoQuery and request.url.query:
                 raise InputError(f"{operation.name} takes no query")
+            if _has_nul(request):
+                raise InputError("the address holds a NUL character, which no name here has; remove it")
             return await operation.endpoint(request, caller)
         except ClientDisconnect:
             return Response(status_code=400)  # nobody reads it
@@ -102,6 +104,12 @@ def _endpoint(operation: Operation, caller_of: CallerOf) -> Callable[[Request], 
             return operation.form.answer(error, whole=whole)
 
     return endpoint
+
+
+def _has_nul(request: Request) -> bool:
+    """PostgreSQL refuses one in whatever is looked up, which would read as if the database were gone."""
+    asked = (word for pair in request.query_params.multi_items() for word in pair)
+    return any("\0" in str(word) for word in (*request.path_params.values(), *asked))
 
 
 async def _refused(request: Request, refused: Exception) -> Response:
