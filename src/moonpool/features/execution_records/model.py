@@ -142,13 +142,15 @@ def cursor_of(last: ExecutionRecord, query: RunQuery, whose: str | None) -> str:
 
 def place_of(cursor: str, query: RunQuery, whose: str | None) -> tuple[float, str]:
     """Raises InputError for a cursor that is none, or of another query."""
+    refused = InputError("this cursor is not of this query; begin without one")
     try:
         digest, created_at, trace_id = json.loads(base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4)))
     except (ValueError, TypeError, binascii.Error, RecursionError):
-        digest, created_at, trace_id = None, None, None
-    is_place = isinstance(created_at, float) and math.isfinite(created_at) and isinstance(trace_id, str)
-    if digest != _digest(query, whose) or not is_place or TRACE_ID.fullmatch(trace_id) is None:
-        raise InputError("this cursor is not of this query; begin without one")
+        raise refused from None
+    if not (isinstance(created_at, float) and isinstance(trace_id, str)):
+        raise refused
+    if digest != _digest(query, whose) or not math.isfinite(created_at) or TRACE_ID.fullmatch(trace_id) is None:
+        raise refused
     return created_at, trace_id
 
 
