@@ -320,7 +320,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             name = variable.removeprefix(_PREFIX).lower()
             if name not in defaults:
                 near = difflib.get_close_matches(name, defaults, n=1)
-                hint = f"; did you mean {_PREFIX}{near[0].upper()}?" if near else ""
+                hint = f"; did you mean {_PREFIX}{near[0].upper()}?" if near else "; unset it, or call it otherwise"
                 raise ConfigError(f"{variable} is not a setting of Moonpool{hint}")
             values[name] = _from_text(variable, text, defaults[name])
         values.update({name: value for name, value in overrides.items() if value is not None})
@@ -462,7 +462,7 @@ def _from_file(path: Path, model: type[Settings], defaults: Mapping[str, Any]) -
     for name, value in values.items():
         if name not in defaults:
             near = difflib.get_close_matches(name, defaults, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = f"; did you mean {near[0]}?" if near else "; remove it"
             raise ConfigError(f"{path}: {name[:80]!r} is not a setting of Moonpool{hint}")
         if defaults[name] is None and isinstance(value, str):
             values[name] = path.absolute().parent / os.path.expanduser(value)  # noqa: PTH111

@@ -12,7 +12,7 @@ import pytest
 from moonpool.core.envelope import Envelope, ExecutionError
 from moonpool.core.errors import InputError
 from moonpool.engine.sandbox_runs.base import RunOwner, SandboxOrder
-from moonpool.engine.sandbox_runs.errors import CapacityError, SandboxUnfitError
+from moonpool.engine.sandbox_runs.errors import CapacityError, SandboxUnfitError, VolumeMissingError
 from moonpool.engine.sandbox_runs.results import result_of
 from moonpool.engine.sandbox_runs.runs import OrganisationRuns
 from moonpool.features.execution_records.model import RunQuery
@@ -169,7 +169,7 @@ async def test_volumes_are_held_where_they_are_written(world: World) -> None:
     await (await world.runs.begin(owner, SandboxOrder(code="1", sub_paths=("/data/shared/x",)))).result()
     nowhere = (VolumeMount(slug="x", writable=True),)
     unknown = replace(owner, configuration=replace(owner.configuration, volumes=nowhere))
-    with pytest.raises(UnknownTreeError):
+    with pytest.raises(VolumeMissingError, match="the volume x of this sandbox configuration does not exist"):
         await world.runs.begin(unknown, SandboxOrder(code="1"))
     without = replace(OWNER, configuration=BUILT_IN)
     with pytest.raises(InputError, match="no storage"):

@@ -270,6 +270,13 @@ async def test_an_organisations_own_rules_and_switches_only_make_things_stricter
             assert [one["tool"] for one in (await operator("GET", "/admin/tools"))["switched_off"]] == ["crm.only_x"]
             assert (await Client(service, "stranger")("GET", "/admin/tools"))["switched_off"] == []
             assert await service.service.switches.disabled_tools("default") == {"crm.only_x"}
+            await operator("POST", "/admin/tools", {"tool": "sandbox_execute", "enabled": False})
+            refused = await operator.send("POST", "/sandbox/execute", {"code": "print(1)"})
+            assert (refused.status_code, refused.json()) == (403, {
+                "error": "forbidden",
+                "message": "code execution is switched off for your organisation; an administrator can switch it on",
+            })  # fmt: skip
+            await operator("POST", "/admin/tools", {"tool": "sandbox_execute", "enabled": True})
             await operator("POST", "/admin/tools", {"tool": "crm.only_x", "enabled": True})
             await until(lambda: not grants.own_layers)
             assert await seen() == tools

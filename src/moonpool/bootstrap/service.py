@@ -434,7 +434,7 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         endpoints = McpEndpoints(servers, profiles, limiter, body_bytes_max=settings.request_bytes_max)
         figures = MetricsApp(_metrics(engine, limiter, journal_reader(settings, state)), hosts=None)
         affairs = _affairs(organisations, consents)
-        by_one_call = SandboxRoutes(sandbox_runs, limiter, sandbox_runs.webhooks).operations()
+        by_one_call = SandboxRoutes(sandbox_runs, limiter, sandbox_runs.webhooks, switches).operations()
         administered = _administered(organisations, of_sessions, data, profiles, switches, state)
         more = (*stored.operations, *by_one_call, *administered)
         routes = (

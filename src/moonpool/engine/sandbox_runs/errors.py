@@ -49,3 +49,26 @@ class SandboxUnfitError(MoonpoolError):
 
     def __init__(self) -> None:
         super().__init__("no sandbox can be started here, so no code ran; the service's log says why")
+
+
+class ExecutionOffError(MoonpoolError):
+    """The organisation has switched `sandbox_execute` off (HTTP 403). Nothing was started."""
+
+    code = "execution_off"
+    fault = Fault.CALLER
+
+    def __init__(self) -> None:
+        super().__init__("code execution is switched off for your organisation; an administrator can switch it on")
+
+
+class VolumeMissingError(MoonpoolError):
+    """The sandbox configuration names a volume that there is not (HTTP 400). Nothing was started."""
+
+    code = "volume_missing"
+    fault = Fault.CALLER
+
+    def __init__(self, slug: str) -> None:
+        super().__init__(
+            f"the volume {slug} of this sandbox configuration does not exist; an administrator makes it "
+            "(POST /v1/volumes) or takes it out of the configuration"
+        )

@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from moonpool.core.errors import InputError
+from moonpool.engine.sandbox_runs.errors import VolumeMissingError
 from moonpool.engine.sandbox_runs.orders import slug_of
-from moonpool.features.storage.model import TreeName
+from moonpool.features.storage.model import TreeName, UnknownTreeError
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -94,7 +95,7 @@ async def storage_of_run(
 ) -> AsyncGenerator[StorageOfRun]:
     """Hold what an execution uses until the block ends. `trees` None: nothing is stored here.
 
-    Raises TreeBusyError, UnknownTreeError, TreeFullError, StorageError, DatabaseError.
+    Raises TreeBusyError, VolumeMissingError, TreeFullError, StorageError, DatabaseError.
     """
     chosen = {slug_of(path) for path in order.sub_paths}
     volumes = [one for one in owner.configuration.volumes if not chosen or one.slug in chosen]
@@ -110,8 +111,11 @@ async def storage_of_run(
                 thread = await stack.enter_async_context(trees.hold(name, execution_id))
             for volume in volumes:
                 name = TreeName(kind="volume", name=volume.slug)
-                if volume.writable:
-                    written[volume.slug] = await stack.enter_async_context(trees.hold(name, execution_id))
-                else:
-                    read[volume.slug] = await trees.snapshot(name)
+                try:
+                    if volume.writable:
+                        written[volume.slug] = await stack.enter_async_context(trees.hold(name, execution_id))
+                    else:
+                        read[volume.slug] = await trees.snapshot(name)
+                except UnknownTreeError:
+                    raise VolumeMissingError(volume.slug) from None
         yield StorageOfRun(thread=thread, written=written, read=read, sub_paths=order.sub_paths)

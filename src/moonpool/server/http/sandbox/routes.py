@@ -12,6 +12,7 @@ from starlette.responses import Response, StreamingResponse
 
 from moonpool.core.errors import InputError
 from moonpool.engine.sandbox_runs.base import RunQuery, SandboxOrder
+from moonpool.engine.sandbox_runs.errors import ExecutionOffError
 from moonpool.engine.sandbox_runs.orders import METADATA_KEYS_MAX
 from moonpool.engine.sandbox_runs.results import result_body
 from moonpool.features.execution_records.model import status_body
@@ -37,12 +38,15 @@ if TYPE_CHECKING:
     from moonpool.engine.sandbox_runs.base import RunResult, SandboxRun
     from moonpool.features.caller_limits.service import CallerLimiter
     from moonpool.features.execution_records.model import DeliveryMode
+    from moonpool.features.tool_switches.model import ToolSwitches
     from moonpool.server.http.callers import HttpCaller
     from moonpool.server.http.sandbox.tenants import SandboxTenants, WebhookKeys
 
 READERS_MAX: Final = 16
 """That read the lines of one execution at the same time."""
 TRACE_HEADER: Final = "x-trace-id"
+EXECUTE: Final = "sandbox_execute"
+"""The tool whose switch holds here, too."""
 _METADATA: Final = "metadata."
 _operation: Final = partial(Operation, profiles=SANDBOX_PROFILES, form=BAPONI_FORM)
 _STREAM_HEADERS: Final = {"cache-control": "no-store", "x-accel-buffering": "no"}
@@ -51,8 +55,10 @@ _STREAM_HEADERS: Final = {"cache-control": "no-store", "x-accel-buffering": "no"
 class SandboxRoutes:
     """The endpoints."""
 
-    def __init__(self, tenants: SandboxTenants, limiter: CallerLimiter | None, webhooks: WebhookKeys) -> None:
-        self._tenants, self._limiter, self._webhooks = tenants, limiter, webhooks
+    def __init__(
+        self, tenants: SandboxTenants, limiter: CallerLimiter | None, webhooks: WebhookKeys, switches: ToolSwitches
+    ) -> None:
+        self._tenants, self._limiter, self._webhooks, self._switches = tenants, limiter, webhooks, switches
         self._readers: Counter[str] = Counter()  # by trace id
 
     def operations(self) -> tuple[Operation, ...]:
@@ -99,6 +105,8 @@ class SandboxRoutes:
     async def execute(self, request: Request, caller: HttpCaller) -> Response:
         mode = _delivery_mode(request)
         asked = await body_of(request, messages.ExecuteRequest, bytes_max=messages.BODY_BYTES_MAX)
+        if EXECUTE in await self._switches.disabled_tools(caller.organisation):
+            raise ExecutionOffError
         ended = None if self._limiter is None else await self._limiter.begin(caller)
         try:
             runs, owner = await self._tenants.of(caller)

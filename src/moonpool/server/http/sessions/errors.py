@@ -125,6 +125,7 @@ _STATUS: Final[dict[str, int]] = {
     "scope_missing": 403,
     "self_approval": 403,
     "storage_off": 403,
+    "execution_off": 403,
     "url_refused": 403,
     "volume_read_only": 403,
     "configuration_unknown": 404,
