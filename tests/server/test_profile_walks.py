@@ -34,7 +34,7 @@ REPORT = b"metric,value\r\nlatency_p50,12ms\r\nlatency_p99,45ms\r\n"
 @pytest.mark.req("J-045", "J-046", "J-022", "J-041", "J-003", "J-004")
 async def test_the_page_s_session_by_curl_with_a_restart_after_its_third_step() -> None:
     services = FakeServices()
-    code = json.loads((FOLDER / "3.json").read_text())["params"]["arguments"]["code"]
+    code = json.loads((FOLDER / "3.json").read_text(encoding="utf-8"))["params"]["arguments"]["code"]
     ran = printed("Report written.\n").result
     services.runs.table = {code: Ran(result=ran, files={"report.csv": REPORT})}
     callers: dict[str, HttpCaller] = {"YOUR_API_KEY": caller("page", profile="baponi")}
@@ -61,7 +61,7 @@ async def test_the_pages_on_these_clients_say_what_works() -> None:
         told = [
             await service.http.post("/mcp", content=body, headers={**JSON_TYPE, **entry["headers"]}) for body in bodies
         ]
-    assert [one.json()["id"] for one in told if "result" in one.json()] == [1, 2, 3, 4]
+    assert [one.json()["id"] for one in told if "result" in one.json()] == [1, 1, 2, 3, 4]
     assert entries[PAGES[1]]["mcpServers"]["codegen-sandbox"]["url"].endswith("/sse")
 
 

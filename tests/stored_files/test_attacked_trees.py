@@ -143,7 +143,7 @@ async def test_links_of_a_volume_are_shown_as_they_are_and_lead_the_host_nowhere
     executions: Executions, tmp_path: Path
 ) -> None:
     secret = tmp_path / "of-the-host"
-    secret.write_text("of the host")
+    secret.write_text("of the host", encoding="utf-8")
     secret.chmod(0o644)
     volume = new_volume()
     writer = MemoryWriter()

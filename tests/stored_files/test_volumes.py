@@ -73,7 +73,7 @@ async def test_links_of_a_volume_lead_nowhere_on_the_host(executions: Executions
     volume = new_volume()
     writer = volume.writer()
     secret = tmp_path / "secret"
-    secret.write_text("of the host")
+    secret.write_text("of the host", encoding="utf-8")
     for name, target in (("abs", str(secret)), ("up", "../" * 20 + str(secret)), ("dir", str(tmp_path))):
         writer.link(name, target)
     await volume.commit(writer)
@@ -81,7 +81,7 @@ async def test_links_of_a_volume_lead_nowhere_on_the_host(executions: Executions
     found = await executions.run(code, in_data(volume, writable=False))
     assert [exists for _, exists in found] == [False] * 3
     assert found[0][0] == str(secret)
-    assert secret.read_text() == "of the host"
+    assert secret.read_text(encoding="utf-8") == "of the host"
 
 
 async def test_sub_paths_narrow_what_is_brought_in(executions: Executions) -> None:
