@@ -53,9 +53,10 @@ if [ $# -gt 0 ]; then
 else
     # Of these folders only what names a mode, an account, a command or a sandbox can come out otherwise than for root,
     # who runs them whole.
-    same=$(grep -LEr --include='test_*.py' 'chmod|e?uid|PermissionError|commands|apps|sandboxes|zygote' \
-        tests/catalog tests/drift tests/embeddings tests/learned_types tests/library tests/oauth tests/pipeline \
-        tests/policy tests/policy_files tests/upstreams tests/wire tests/wrappers tests/house/test_tree.py)
+    same=$(grep -LEr --include='test_*.py' 'chmod|e?uid|PermissionError|commands|apps|sandboxes|zygote|serving|served' \
+        tests/catalog tests/drift tests/embeddings tests/learned_types tests/library tests/network tests/oauth \
+        tests/pipeline tests/policy tests/policy_files tests/server tests/storage tests/store tests/upstreams \
+        tests/variables tests/wire tests/wrappers tests/house/test_tree.py)
     left_out=$(printf -- '--ignore=%s ' $same)
     as_ordinary_user make test PYTHON="$python" PYTEST_OPTIONS="--basetemp $place/t/p $left_out${PYTEST_OPTIONS:-}"
 fi

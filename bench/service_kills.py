@@ -1,11 +1,12 @@
-"""`python -m bench.service_kills --database-url URL [--kills N] [--seed N]`: kill -9 of replicas under load.
+"""`python -m bench.service_kills [--database-url URL] [--kills N] [--seed N]`: kill -9 of the service under load.
 
-Two `moonpool serve` are on one empty PostgreSQL database. Clients have them execute code, each of whose calls changes
-something at a server that notes what it sees. Now and then one replica is killed, wherever it is, also while it starts,
-and started again. In the end the chain must be whole; every call that the server saw must have an intent; every
-execution that a client had an answer of must have its end on record, with what came of its call; an execution without
-an end must be recorded as lost, by one record; and none may be both. Ends with 1 when anything of that is not so. A
-short form is in the tests (`tests/server/test_replicas.py`).
+With a URL two `moonpool serve` are on one empty PostgreSQL database, without one a single one has a data folder, with
+SQLite. Clients have them execute code, each of whose calls changes something at a server that notes what it sees. Now
+and then one is killed, wherever it is, also while it starts, and started again. In the end the chain must be whole;
+every call that the server saw must have an intent; every execution that a client had an answer of must have its end on
+record, with what came of its call; an execution without an end must be lost, on PostgreSQL by one record; none may
+be both. Ends with 1 when anything of that is not so. Short forms are in the tests (`tests/server/test_replicas.py`,
+`tests/server/test_service_kills.py`).
 """
 
 from __future__ import annotations
@@ -13,39 +14,27 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
-import os
-import random
-import re
-import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter, defaultdict
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import httpx2
 
 from bench.kills import RECORDER
+from bench.replicas import LEASE_S, SETTLED_S_MAX, Killing, Replica, kill_folder, state_of
 from moonpool.core.json import digest_json
 from moonpool.features.receipts.service import execution_states
 from moonpool.settings import Settings
 from moonpool.store.journals import journal_reader
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from pathlib import Path
 
     from moonpool.core.audit import AuditRow
 
 KILLS: Final = 100
-CLIENTS: Final = 4
-LEASE_S: Final = 4.0
-_PAUSE_S: Final = 1.0
-_WHILE_STARTING: Final = 0.2
-"""How often a replica is killed wherever it is; else once it serves."""
-_SETTLED_S_MAX: Final = 120.0
 _CALLS: Final = 6
 _CODE: Final = """
 from servers.recorder import put
@@ -74,62 +63,12 @@ class ServiceKillOutcome:
         )
 
 
-class _Replica:
-    """A process of `moonpool serve` that is started again whenever it has ended."""
-
-    def __init__(self, number: int, data: Path, folder: Path, url: str) -> None:
-        self._log, self.base = folder / f"replica-{number}.log", ""
-        self._command = [
-            *(sys.executable, "-c", "from moonpool.cli.main import main; main()", "serve", "--no-auth", "--port", "0"),
-            *("--config", str(folder / "servers.json"), "--data-dir", str(folder / f"state-{number}")),
-        ]
-        self._environ = {
-            **os.environ, "MOONPOOL_DATABASE_URL": url, "MOONPOOL_DATA_DIR": str(data),
-            "MOONPOOL_REPLICA_LEASE_S": str(LEASE_S),
-        }  # fmt: skip
-        self.process = self._start()
-
-    def _start(self) -> subprocess.Popen[bytes]:
-        with self._log.open("wb") as log:
-            return subprocess.Popen(
-                self._command, env=self._environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
-                start_new_session=True,
-            )  # fmt: skip
-
-    def look(self) -> str:
-        """Its address, once it serves."""
-        if not self.base and (found := re.search(rb"MCP at (http://\S+)/mcp\n", self._log.read_bytes())):
-            self.base = found[1].decode()
-        return self.base
-
-    def said(self) -> str:
-        return self._log.read_text("utf-8", "replace")[-2000:]
-
-    def kill(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        self.base, self.process = "", self._start()
-
-    def end(self) -> None:
-        if self.process.poll() is None:
-            self.process.terminate()
-        self.process.wait(60)
-
-
-async def _serves(replica: _Replica) -> None:
-    end = time.monotonic() + _SETTLED_S_MAX
-    while not replica.look():
-        assert replica.process.poll() is None, replica.said()
-        assert time.monotonic() < end, "a replica does not start"
-        await asyncio.sleep(0.05)
-
-
-class ServiceKilling:
-    """On one empty database. `data` has the environments."""
+class ServiceKilling(Killing):
+    """On one empty PostgreSQL database; without `url`, on a data folder. `data` has the environments."""
 
     def __init__(self, url: str, data: Path, folder: Path, *, seed: int) -> None:
-        self._random, self._folder, self._seen = random.Random(seed), folder, folder / "seen.jsonl"  # noqa: S311
-        self._reader = journal_reader(Settings.load({}, database_url=url), folder)
+        self._seen = folder / "seen.jsonl"
+        self._reader = journal_reader(Settings.load({}, database_url=url), state_of(folder, 0))
         tool = {"name": "put", "inputSchema": {"type": "object", "properties": {"token": {"type": "string"}}}}
         (folder / "tools.json").write_text(json.dumps([tool]), encoding="utf-8")
         entry = {
@@ -138,54 +77,31 @@ class ServiceKilling:
             "moonpool": {"allow": ["*"]},
         }
         (folder / "servers.json").write_text(json.dumps({"mcpServers": {"recorder": entry}}), encoding="utf-8")
-        self._replicas = [_Replica(number, data, folder, url) for number in range(2)]
-        self._answered: set[str] = set()
+        options = ("--config", str(folder / "servers.json"))
+        environ = {"MOONPOOL_DATABASE_URL": url, **({"MOONPOOL_REPLICA_LEASE_S": str(LEASE_S)} if url else {})}
+        replicas = [Replica(number, data, folder, options, environ) for number in range(2 if url else 1)]
+        super().__init__(replicas, seed=seed)
+        self._is_lost_on_record = bool(url)
+        """Other replicas record it. Without any, whoever reads the journal sees that the process is gone."""
         self.outcome = ServiceKillOutcome()
 
     async def run(self, kills: int) -> ServiceKillOutcome:
-        try:
-            clients = [asyncio.create_task(self._ask(lane)) for lane in range(CLIENTS)]
-            await self._all_serve()
-            for _ in range(kills):
-                replica = await self._victim()
-                await asyncio.sleep(self._random.uniform(0, _PAUSE_S))
-                await asyncio.to_thread(replica.kill)
-                self.outcome.kills += 1
-            await self._all_serve()
-            for client in clients:
-                client.cancel()
-            await asyncio.gather(*clients, return_exceptions=True)
-            await self._settled()
-        finally:
-            await asyncio.gather(*(asyncio.to_thread(replica.end) for replica in self._replicas))
+        await self.kill(kills)
+        self.outcome.kills = self.kills
         await asyncio.to_thread(self._look)
         return self.outcome
 
-    async def _victim(self) -> _Replica:
-        """One that serves, or sometimes any."""
-        if self._random.random() < _WHILE_STARTING:
-            return self._random.choice(self._replicas)
-        while not (serving := [replica for replica in self._replicas if replica.look()]):  # noqa: ASYNC110
-            await asyncio.sleep(0.02)
-        return self._random.choice(serving)
-
-    async def _all_serve(self) -> None:
-        for replica in self._replicas:
-            await _serves(replica)
-
-    async def _ask(self, lane: int) -> None:
-        """Have code executed by whichever replica serves, until cancelled."""
+    async def ask(self, lane: int) -> None:
         async with httpx2.AsyncClient(timeout=60) as http:
             for turn in range(1_000_000):
                 token = f"{lane}-{turn}"
-                serving = [base for replica in self._replicas if (base := replica.look())]
-                if not serving:
+                if not (base := self.serving()):
                     await asyncio.sleep(0.05)
                     continue
                 call = {"name": "execute_code", "arguments": {"code": _CODE.format(token=token, calls=_CALLS)}}
                 message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call}
                 try:
-                    answer = (await http.post(f"{self._random.choice(serving)}/mcp", json=message)).json()
+                    answer = (await http.post(f"{base}/mcp", json=message)).json()
                     told = json.loads(answer["result"]["content"][0]["text"])
                 except (httpx2.HTTPError, ValueError, KeyError):  # it was killed, or starts, or has not the tools yet
                     await asyncio.sleep(0.02)
@@ -193,9 +109,9 @@ class ServiceKilling:
                 if told.get("data") == token:
                     self._answered.add(token)
 
-    async def _settled(self) -> None:
+    async def settled(self) -> None:
         """Wait until every execution has an end or is recorded as lost."""
-        end = time.monotonic() + _SETTLED_S_MAX
+        end = time.monotonic() + SETTLED_S_MAX
         while set(await asyncio.to_thread(self._states)) - {"ended", "lost"}:
             if time.monotonic() > end:
                 return
@@ -224,12 +140,13 @@ class ServiceKilling:
             found = kinds[runs.pop()]
             if runs or found["execution_end"] != 1 or found["call_outcome"] != _CALLS or found["execution_lost"]:
                 faults.append(f"{token} was answered, but on record are {dict(found)}")
+        states = execution_states(self._reader, rows)
         for run_id, found in kinds.items():
-            if found["execution_start"] and found["execution_end"] + found["execution_lost"] != 1:
+            lost = found["execution_lost"] if self._is_lost_on_record else int(str(states.get(run_id)) == "lost")
+            if found["execution_start"] and found["execution_end"] + lost != 1:
                 faults.append(f"{run_id} has {dict(found)}")
-        self.outcome.states, self.outcome.answers, self.outcome.calls_seen = (
-            self._states(), len(self._answered), len(seen),
-        )  # fmt: skip
+        self.outcome.states = Counter(str(state) for state in states.values())
+        self.outcome.answers, self.outcome.calls_seen = len(self._answered), len(seen)
         self.outcome.unknown = sum(found["call_intent"] - found["call_outcome"] for found in kinds.values())
 
 
@@ -237,19 +154,13 @@ def _digest(row: AuditRow) -> str:
     return str(row.to_json()["arguments_digest"])
 
 
-@contextmanager
-def _folder() -> Generator[Path]:
-    """One that sandbox uids may pass through."""
-    with tempfile.TemporaryDirectory(prefix="moonpool-kills-", dir="/var/tmp") as folder:
-        Path(folder).chmod(0o755)
-        yield Path(folder)
-
-
 def main() -> int:
     from bench.world import open_world, prepare_environment  # noqa: PLC0415
 
-    parser = argparse.ArgumentParser(prog="python -m bench.service_kills", description="kill -9 of replicas.")
-    parser.add_argument("--database-url", required=True, metavar="URL", help="Of an empty PostgreSQL database.")
+    parser = argparse.ArgumentParser(prog="python -m bench.service_kills", description="kill -9 of the service.")
+    parser.add_argument(
+        "--database-url", default="", metavar="URL", help="Of an empty PostgreSQL database; without it: SQLite."
+    )
     parser.add_argument("--kills", type=int, default=KILLS, metavar="N")
     parser.add_argument("--seed", type=int, default=1, metavar="N")
     options = parser.parse_args()
@@ -259,7 +170,7 @@ def main() -> int:
         async with open_world(("base",), peers=False) as world:
             data = world.settings("base").data_dir
             assert data is not None
-            with _folder() as folder:
+            with kill_folder() as folder:
                 killing = ServiceKilling(options.database_url, data, folder, seed=options.seed)
                 return await killing.run(options.kills)
 

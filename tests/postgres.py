@@ -65,6 +65,23 @@ class PostgresServer:
         self._named = 0
         self._spare: list[str] = []
 
+    def run(self, program: str, *arguments: str | Path) -> str:
+        """One of its client programs, such as `pg_dump`, to its end; what it printed."""
+        command = [self._programs / program, *arguments]
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    @contextmanager
+    def new_database(self, name: str) -> Generator[str]:
+        """The URL of a database as `createdb` makes it, which is gone afterwards."""
+        server = f"--maintenance-db={self.url()}"
+        self.run("createdb", server, "--template=template0", name)
+        try:
+            yield self.url(name)
+        finally:
+            self.run("dropdb", server, "--force", name)
+
     def pause(self) -> None:
         """It takes connections and what they send, and answers nothing until `resume`."""
         self._signal_all(signal.SIGSTOP)

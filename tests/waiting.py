@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING
 import anyio
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Awaitable, Callable
 
 
 async def until(holds: Callable[[], object], *, within_s: float = 30, pause_s: float = 0.01) -> None:
     """Let others run until `holds`. Raises TimeoutError."""
     with anyio.fail_after(within_s):
         while not holds():  # noqa: ASYNC110
+            await anyio.sleep(pause_s)
+
+
+async def until_true(holds: Callable[[], Awaitable[object]], *, within_s: float = 30, pause_s: float = 0.02) -> None:
+    """The same where it has to be asked for. Raises TimeoutError."""
+    with anyio.fail_after(within_s):
+        while not await holds():  # noqa: ASYNC110
             await anyio.sleep(pause_s)
 
 

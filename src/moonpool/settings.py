@@ -19,6 +19,7 @@ from msgspec import Meta
 from moonpool.core.conversion import problem_of
 from moonpool.core.errors import ConfigError, InputError
 from moonpool.features.caller_limits.model import CallerLimits
+from moonpool.features.webhooks.model import PrivateHosts
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -183,6 +184,18 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     database_connections_max: _Count = 10
     """Connections of one process to a PostgreSQL server."""
 
+    files_url: str = ""
+    """Where files of threads and volumes are: `s3://BUCKET/PREFIX?endpoint=...&region=...`. Empty: the data folder."""
+
+    storage_threads_max: Annotated[int, Meta(gt=0, le=10_000)] = 10_000
+    """Threads of one organisation."""
+
+    storage_volumes_max: Annotated[int, Meta(gt=0, le=10_000)] = 100
+    """Volumes of one organisation."""
+
+    storage_bytes_max: _Count = 100 * 1024**3
+    """Files of one organisation's threads and volumes; with what is still to be removed they may take twice as much."""
+
     replica_lease_s: _Amount = 15.0
     """How long a replica of the service on PostgreSQL may be silent before others take it for dead."""
 
@@ -206,6 +219,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     trusted_proxies: str = ""
     """Addresses and networks of proxies whose `X-Forwarded-For` is believed, separated by commas. Empty: none."""
+
+    webhook_private_hosts: str = ""
+    """Hosts, addresses and networks that webhooks may be sent to although they are private, separated by commas."""
 
     tracing: Literal["auto", "otlp", "off"] = "auto"
     """Spans of OpenTelemetry: `otlp` sends them as the `OTEL_*` variables say; `auto`: only where the application that
@@ -231,6 +247,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     request_bytes_max: _Count = 4 * 1024**2
     """The body of one request to `moonpool serve`."""
+
+    signed_url_s: Annotated[float, Meta(ge=1, le=86_400)] = 900.0
+    """How long a signed URL for a file of a thread or volume is valid."""
 
     network: str = "any"
     """What a session with a network may be allowed to reach at most: domains, separated by commas; `any`; or `none`."""
@@ -301,7 +320,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             name = variable.removeprefix(_PREFIX).lower()
             if name not in defaults:
                 near = difflib.get_close_matches(name, defaults, n=1)
-                hint = f"; did you mean {_PREFIX}{near[0].upper()}?" if near else ""
+                hint = f"; did you mean {_PREFIX}{near[0].upper()}?" if near else "; unset it, or call it otherwise"
                 raise ConfigError(f"{variable} is not a setting of Moonpool{hint}")
             values[name] = _from_text(variable, text, defaults[name])
         values.update({name: value for name, value in overrides.items() if value is not None})
@@ -367,6 +386,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
             raise ConfigError("key_region must be 1 to 16 of a-z and 0-9, because it is a part of each key")
         if self.key_region != self.key_region.lower():
             raise ConfigError("key_region must be in lower case, because it is a part of each key")
+        if self.webhook_private_hosts:
+            PrivateHosts.parse(self.webhook_private_hosts)
         if self.trusted_proxies:
             from moonpool.net.forwarded import trusted_networks  # noqa: PLC0415  for services behind a proxy
 
@@ -408,6 +429,7 @@ _PERSONAL_KINDS = ("email", "phone", "card", "iban")
 _NOT_SETTINGS = frozenset(
     {
         "MOONPOOL_DEBUG", "MOONPOOL_REQUIRE_BACKENDS", "MOONPOOL_REQUIRE_LIMITS", "MOONPOOL_REQUIRE_POSTGRES",
+        "MOONPOOL_REQUIRE_SYSTEMD",
         "MOONPOOL_SECRETS_KEY", FILE_VARIABLE,
     }
 )  # fmt: skip
@@ -440,7 +462,7 @@ def _from_file(path: Path, model: type[Settings], defaults: Mapping[str, Any]) -
     for name, value in values.items():
         if name not in defaults:
             near = difflib.get_close_matches(name, defaults, n=1)
-            hint = f"; did you mean {near[0]}?" if near else ""
+            hint = f"; did you mean {near[0]}?" if near else "; remove it"
             raise ConfigError(f"{path}: {name[:80]!r} is not a setting of Moonpool{hint}")
         if defaults[name] is None and isinstance(value, str):
             values[name] = path.absolute().parent / os.path.expanduser(value)  # noqa: PTH111

@@ -19,6 +19,7 @@ from contextlib import suppress
 from typing import Any
 
 from moonpool_guest import calls_socket
+from moonpool_guest.python.environment import Variables
 from moonpool_guest.python.execution import Outcome
 
 INTERRUPT_GRACE_S = 0.6
@@ -44,6 +45,7 @@ class Companion(ABC):
         self._loop: asyncio.AbstractEventLoop | None = None
         self._process: ChildProcess | None = None
         self._interrupted = False
+        self.variables: Variables | None = None  # of this execution
         self._final = True  # nothing runs here after this execution
         self._killer: asyncio.TimerHandle | None = None
         self.reap: Callable[[], None] = _nothing  # set by the kernel

@@ -31,7 +31,10 @@ HOME = "/home/user"
 WRAPPERS = "/wrappers"
 SLOTS = "/slots"
 _QUOTA = "/quota"  # where the one tmpfs is mounted until its folders are bound to their places
-_PLACES = (("workspace", WORKSPACE, 0o755), ("home", HOME, 0o700), ("tmp", "/tmp", 0o1777), ("shm", "/dev/shm", 0o1777))  # noqa: S108
+_PLACES = (
+    ("workspace", WORKSPACE, 0o755), ("home", HOME, 0o700), ("data", "/data", 0o755),
+    ("tmp", "/tmp", 0o1777), ("shm", "/dev/shm", 0o1777),  # noqa: S108
+)  # fmt: skip
 _FD_MAX = 65536  # close_range(2) in one call; the zygote never holds as many
 _FLAGS = linux.MS_NOSUID | linux.MS_NODEV
 _PTS = "newinstance,ptmxmode=0666,mode=0620,max=32"  # without max, one sandbox can take all that the host has

@@ -9,8 +9,9 @@ from typing import Final
 
 from moonpool_wire.limits import FILE_DEPTH_MAX, FILE_NAME_BYTES_MAX, FILE_PATH_BYTES_MAX
 
-PLACES: Final = ("/workspace", "/home/user", "/tmp")  # noqa: S108  inside the sandbox
+PLACES: Final = ("/workspace", "/home/user", "/data", "/tmp")  # noqa: S108  inside the sandbox
 """Where files may be put and taken. `/workspace` is what relative paths start from."""
+_SAME: Final = "/home/baponi"  # as `/workspace`
 
 
 class NameFault(Exception):  # noqa: N818  a verdict on a name
@@ -25,6 +26,8 @@ def split_place(path: str) -> tuple[str, str]:
     """The place and the path below it ("." is the place itself). Raises NameFault."""
     if not path.startswith("/"):
         return PLACES[0], "/".join(_parts(path)) or "."
+    if path == _SAME or path.startswith(f"{_SAME}/"):
+        path = PLACES[0] + path[len(_SAME) :]
     for place in PLACES:
         if path == place or path.startswith(f"{place}/"):
             return place, "/".join(_parts(path[len(place) :].lstrip("/"))) or "."
@@ -64,6 +67,9 @@ def _parts(path: str) -> tuple[str, ...]:
     parts = tuple(part for part in path.split("/") if part not in {"", "."})
     if ".." in parts:
         raise OutsideFault("`..` in it")
-    if any(len(part.encode("utf-8", "surrogateescape")) > FILE_NAME_BYTES_MAX for part in parts):
+    if len(path) * 4 > FILE_NAME_BYTES_MAX and any(
+        len(part) * 4 > FILE_NAME_BYTES_MAX and len(part.encode("utf-8", "surrogateescape")) > FILE_NAME_BYTES_MAX
+        for part in parts
+    ):
         raise NameFault(f"a name of more than {FILE_NAME_BYTES_MAX} bytes in it")
     return parts

@@ -9,6 +9,7 @@ To the guest:
 | `t` | head | body |
 |---|---|---|
 | `nondeterminism_log` | `run` | the nondeterminism log to replay in that execution, which comes next |
+| `variables` | `run`, `home` | environment variables for that execution, which comes next, JSON |
 | `execute` | `run`, `name`, `manifest`, `final`, `result_bytes_max`, `language`, `rehearse`, `record`, `ipython` | code |
 | `interrupt` | `run` | |
 | `tool_result` | `id` | reply object, JSON |
@@ -22,6 +23,8 @@ To the guest:
 | `file_list` | `order`, `path`, `recursive` | |
 | `file_delete` | `order`, `path`, `recursive` | |
 | `file_mkdir` | `order`, `path` | |
+| `tree_fill` | `order`, `path`, `bytes_max` | |
+| `tree_changes` | `order`, `path`, `bytes_max` | |
 | `file_piece` | `order` | the next bytes |
 | `file_commit` | `order`, `sha256` | |
 | `file_next` | `order`, `pieces` | |
@@ -71,10 +74,20 @@ Files move between executions, one order at a time; all of its messages repeat i
 `file_opened` and gets `file_data`. Either way at most `FILE_PIECES_IN_FLIGHT_MAX` are on their way. An order ends in
 one `file_done`, `file_entries` or `file_failed`; `file_drop` asks for that end. What comes for an order that is over is
 dropped.
+
+`tree_fill` is answered as `file_put` is, `tree_changes` as `file_get`: a stored tree comes in before code, and what
+changed of it goes out after; the guest ends all other processes first. What travels is four bytes (big-endian, the
+length of a list), the list as JSON, then the contents of the files in it, in order. An entry is `[kind, path, mode,
+modified_ns, size or target]` with the kinds `file`, `folder` and `link`; the list of changes is `{"put": entries,
+"removed": paths}`.
+
+`variables` has the names and values that one execution has in its environment besides. With `home`, that is where it
+lives: `HOME`, `PWD`, and packages and programs of `~/.local`.
 """  # noqa: E501  rows of a table
 
 from typing import Final
 
+VARIABLES: Final = "variables"
 EXECUTE: Final = "execute"
 NONDETERMINISM_LOG: Final = "nondeterminism_log"
 INTERRUPT: Final = "interrupt"
@@ -103,6 +116,8 @@ FILE_ARCHIVE: Final = "file_archive"
 FILE_LIST: Final = "file_list"
 FILE_DELETE: Final = "file_delete"
 FILE_MKDIR: Final = "file_mkdir"
+TREE_FILL: Final = "tree_fill"
+TREE_CHANGES: Final = "tree_changes"
 FILE_PIECE: Final = "file_piece"
 FILE_COMMIT: Final = "file_commit"
 FILE_NEXT: Final = "file_next"

@@ -208,7 +208,12 @@ def test_the_outer_sandbox_of_a_zygote() -> None:
             "--dir",
             "/home/user",
             "--dir",
+            "/data",
+            "--dir",
             "/wrappers",
+            "--symlink",
+            "/workspace",
+            "/home/baponi",
             "--ro-bind",
             "/run/slots/s1",
             "/slots",
@@ -399,7 +404,7 @@ def test_slots_are_open_to_read_under_any_umask(tmp_path: Path) -> None:
 
 
 def test_a_tree_on_another_file_system_is_copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def link(source: str, target: str) -> None:
+    def link(source: str, target: str, *, follow_symlinks: bool) -> None:
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), source, None, target)
 
     monkeypatch.setattr(os, "link", link)

@@ -160,7 +160,7 @@ class ServiceThread:
         self.seen.append(f"{request.method} {request.url}")
         scheme, _, key = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or key not in self.callers:
-            raise AuthenticationError("the credential is not valid; use one that is")
+            raise AuthenticationError
         return self.callers[key]
 
     def _serve(self) -> None:

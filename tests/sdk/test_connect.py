@@ -174,6 +174,7 @@ async def test_keys_are_in_no_text(served: ServiceThread, caplog: pytest.LogCapt
         with pytest.raises(moonpool.ServiceError) as raised:
             await moonpool.connect(served.url, KEY).run("1")
         assert raised.value.code == "authentication_failed"
+        assert "refuses this key (401); use one that is valid there" in str(raised.value)
         heard = "\n".join([*served.seen, *(record.getMessage() for record in caplog.records)])
         assert f"{served.url}/v1/sessions" in heard
         assert not [key for key in (*vars(ours).values(), KEY) if key in heard]

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
     from moonpool.bootstrap.admission import Admitted
     from moonpool.bootstrap.service import Service
+    from moonpool.bootstrap.stored_files import StorageOfService
     from moonpool.configuration.servers import McpConfig
     from moonpool.server.http.serving import HttpServer
 
@@ -86,6 +87,7 @@ async def serving(
     profile: str | None = None,
     keys: bool = False,
     admitted: Admitted | None = None,
+    storage: StorageOfService | None = None,
     **settings: Any,
 ) -> AsyncGenerator[OpenService]:
     """A service for these callers, by credential; None: for everybody. `keys`: for whoever has a key in `state`."""
@@ -114,6 +116,7 @@ async def serving(
                 profiles=served_profiles(),
                 is_open=callers is None and not keys,
                 admitted=admitted,
+                storage=storage,
             )
         )
         application.open(service.routes, service.public, limiter=service.limiter, tracing=service.engine.tracing)

@@ -30,6 +30,7 @@ from moonpool.store.database.addresses import SqliteAddress
 from moonpool.store.database.base import DatabaseError
 from moonpool.store.database.opening import open_database
 from server.services import serving
+from server.test_http_requests import UNAUTHORIZED
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -155,7 +156,9 @@ async def test_a_service_takes_keys_as_commands_make_and_revoke_them(tmp_path: P
 
                     async def status(key: str | None, **more: str) -> int:
                         headers = more if key is None else {"authorization": f"Bearer {key}", **more}
-                        return (await client.post(url, json=call, headers=headers)).status_code
+                        answer = await client.post(url, json=call, headers=headers)
+                        assert (answer.status_code == 401) == (answer.content == UNAUTHORIZED)
+                        return answer.status_code
 
                     assert (await status(made["key"]), await status(None)) == (200, 401)
                     later = moonpool(tmp_path, "keys", "create", "--data-dir", data, "--org", "acme")

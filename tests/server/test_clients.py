@@ -13,7 +13,7 @@ import pytest
 from installs import node_environment
 from server.other_clients import inspector_command, old_sdk_python
 from server.raw_client import SERVE, RawClient, environment
-from server.transcripts import GOLDENS, VERSIONS, make_config, play
+from server.transcripts import ALL, GOLDENS, make_config, play
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,7 +41,7 @@ def servers(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.req(
     "A-012", "A-014", "A-015", "A-016", "A-024", "A-035", "A-041", "B-008", "B-009", "C-001", "A-092", "X-17"
 )
-@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("version", ALL)
 def test_the_transcript_is_as_recorded(servers: Path, version: str) -> None:
     spoken = play(version, servers)
 

@@ -7,10 +7,11 @@ tools, so a new one that nobody has looked at fails here. The state of a call th
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,8 @@ from apps import fixture_server
 from moonpool.bootstrap.admission import Admitted
 from moonpool.bootstrap.database import open_service_data
 from moonpool.configuration.servers import parse_config
+from moonpool.features.keys.model import KeySpec
+from moonpool.features.organisations.model import OneOrganisationError
 from moonpool.ipybox.mcp_server.hosted import served_profiles
 from moonpool.network import public_http
 from moonpool.network.destinations import Destinations
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from moonpool.bootstrap.database import ServiceData
+    from postgres import PostgresServer
     from server.services import OpenService
 
 pytestmark = pytest.mark.anyio
@@ -51,17 +55,31 @@ RUNNING = "print('begun', flush=True)\nimport time; time.sleep(600)"
 VERSION = {"mcp-protocol-version": "2025-11-25"}
 FOREIGN = ("neighbour", "elsewhere") if os.geteuid() == 0 else ("neighbour",)
 """Another principal, and another organisation's of the same name; without root one process serves one organisation."""
+PROFILE_PATHS = ("/mcp", "/mcp/code", "/mcp/direct", "/mcp/ipybox")
+CELL = "execute_ipython_cell"
 HTTP_ID = "0123456789abcdef" * 2
 
 WITHOUT = {
     "/sse", "/metrics", "GET /v1/openapi.json", "GET /v1/sessions", "POST /v1/sessions", "GET /v1/approvals",
-    "GET /v1/servers", "POST /v1/servers", "GET /v1/consents",
+    "GET /v1/servers", "POST /v1/servers", "GET /v1/consents", "GET /v1/admin/keys", "GET /v1/admin/organisations",
+    "POST /v1/admin/organisations", "GET /v1/admin/policy", "PUT /v1/admin/policy", "DELETE /v1/admin/policy",
+    "GET /v1/admin/sandboxes", "POST /v1/admin/sandboxes", "GET /v1/admin/tools", "POST /v1/admin/tools",
+    "GET /v1/audit", "GET /v1/catalog", "GET /v1/executions", "GET /v1/plans", "GET /v1/threads", "GET /v1/volumes",
+    "POST /v1/volumes", "GET /v1/webhooks/secret", "POST /v1/webhooks/secret",
 }  # fmt: skip
 """Routes that take no handle."""
 IN_HEADERS = {"/mcp", "/mcp/{profile}"}
 IN_QUERIES = {"/message"}
-IN_BODIES = {"POST /v1/consents", "POST /v1/consents/withdraw"}
-IN_PATHS = {"session_id", "execution_id", "question_id", "request_id", "server"}
+IN_BODIES = {
+    "POST /v1/consents", "POST /v1/consents/withdraw", "POST /v1/files/list", "POST /v1/files/download_url",
+    "POST /v1/files/upload_url", "POST /v1/files/delete", "POST /v1/admin/keys", "POST /v1/sandbox/execute",
+}  # fmt: skip
+"""A thread of an execution or an upload that is not the caller's is a new one of its own."""
+IN_PATHS = {
+    "session_id", "execution_id", "question_id", "request_id", "server", "id", "slug", "trace_id", "key_id", "sandbox",
+    "organisation", "plan_id",
+}  # fmt: skip
+THREAD, THIRD = "alices", "third"
 ALICE, CLIENT, OWN_SERVER = "user:https://issuer.example#alice", "app", "crm"
 ARGUMENTS = {("execute_code", "session"), ("execute_code", "plan"), ("wait", "id")}
 OTHER_ARGUMENTS = {
@@ -74,8 +92,10 @@ OTHER_ARGUMENTS = {
 BODIES: dict[str, Any] = {
     "runCode": {"code": "1"}, "installPackages": {"packages": ["x"]}, "takeCheckpoint": {"name": "x"},
     "searchTools": {"queries": ["x"]}, "answerQuestion": {"how": "cancel"}, "answerApproval": {"approve": True},
+    "answerPlan": {"approve": True},
 }  # fmt: skip
 QUERIES = {"getDefinition": "?path=x", "removeFile": "?path=x", "readFile": "?path=x", "writeFile": "?path=x"}
+CHANGING = {"date", "content-length", "x-trace-id"}
 _FACTS = re.compile(r'"_meta":{"moonpool/envelope":.*?}},')
 """Of an execution: its own id, its times."""
 
@@ -113,8 +133,7 @@ def other(handle: str) -> str:
 class Owned:
     """What the caller `a` has, by kind of handle."""
 
-    session: str  # of MCP
-    event: str
+    sessions: dict[str, tuple[str, str]]  # of MCP, by path, each with the id of an event of its stream
     stream: str  # of HTTP+SSE
     execution: str
     plan: str
@@ -122,18 +141,34 @@ class Owned:
     in_paths: dict[str, str]
 
 
+@pytest.fixture(scope="module", params=["SQLite", pytest.param("PostgreSQL", marks=pytest.mark.slow)])
+async def database_url(request: pytest.FixtureRequest) -> AsyncGenerator[str]:
+    """Where the service keeps what it keeps; empty: in its folder, with SQLite."""
+    if request.param == "SQLite":
+        yield ""
+        return
+    server: PostgresServer = request.getfixturevalue("postgres")
+    name = await server.take_database()
+    yield server.url(name)
+    await server.return_database(name)
+
+
 @pytest.fixture(scope="module")
-async def data(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[tuple[Path, ServiceData]]:
+async def data(tmp_path_factory: pytest.TempPathFactory, database_url: str) -> AsyncGenerator[tuple[Path, ServiceData]]:
     """The service's folder, and its database with a consent of `a`."""
     folder = tmp_path_factory.mktemp("handles")
-    async with open_service_data(Settings.load({}), folder, {}) as opened:
+    async with open_service_data(Settings.load({}, database_url=database_url), folder, {}) as opened:
         await opened.organisations.ensure("default")
         await opened.consents.give("default", ALICE, CLIENT, "issues", "digest", given_by="test")
+        for organisation in ("default", "another", THIRD):
+            with suppress(OneOrganisationError):
+                await opened.organisations.ensure(organisation)
+                await opened.configurations.ensure_default(organisation)
         yield folder, opened
 
 
 @pytest.fixture(scope="module")
-async def service(data: tuple[Path, ServiceData]) -> AsyncGenerator[OpenService]:
+async def service(data: tuple[Path, ServiceData], database_url: str) -> AsyncGenerator[OpenService]:
     callers = {
         "a": caller("a"),
         "alice": caller("a", principal=ALICE, gives_consents=True),
@@ -145,15 +180,18 @@ async def service(data: tuple[Path, ServiceData]) -> AsyncGenerator[OpenService]
     async def private(_host: str, _port: int) -> list[str]:
         return ["10.0.0.7"]  # so nothing is sent to it
 
-    admitted = Admitted(admission=Bearers([]), servers=opened.servers, consents=opened.consents)
+    admitted = Admitted(
+        admission=Bearers([]), servers=opened.servers, consents=opened.consents, opened=opened, database=opened.database
+    )
     with pytest.MonkeyPatch.context() as names:
         names.setattr(public_http, "Destinations", partial(Destinations, resolve=private))
-        async with serving(callers, config=CONFIG, state=state, admitted=admitted, approval_wait_s=0.1) as one:
+        more: dict[str, Any] = {"database_url": database_url, "approval_wait_s": 0.1}
+        async with serving(callers, config=CONFIG, state=state, admitted=admitted, **more) as one:
             yield one
 
 
 @pytest.fixture(scope="module")
-async def owned(service: OpenService) -> AsyncGenerator[Owned]:
+async def owned(service: OpenService, data: tuple[Path, ServiceData]) -> AsyncGenerator[Owned]:
     a = {"authorization": "Bearer a"}
 
     async def run(code: str, **more: Any) -> Any:
@@ -161,11 +199,15 @@ async def owned(service: OpenService) -> AsyncGenerator[Owned]:
         return answer.json()["result"]["structuredContent"]
 
     async with AsyncExitStack() as stack:
-        session = named(await service.session(**a))
-        _, events = await stack.enter_async_context(
-            streaming(service, "GET", headers={**session, "accept": "text/event-stream"})
-        )
-        event = (await anext(events))["id"]
+        sessions: dict[str, tuple[str, str]] = {}
+        for path in PROFILE_PATHS:
+            session = named(await service.session(path=path, **a))
+            headers = {**session, "accept": "text/event-stream"}
+            _, events = await stack.enter_async_context(streaming(service, "GET", path, headers=headers))
+            sessions[path] = session["mcp-session-id"], (await anext(events))["id"]
+            if path == "/mcp/ipybox":
+                cell = request("tools/call", {"name": CELL, "arguments": {"code": "x = 'secret'; print(x)"}})
+                assert "secret" in (await service.post(cell, path=path, **session)).text
         _, told = await stack.enter_async_context(streaming(service, "GET", "/sse", headers=a))
         stream = (await anext(told))["text"].partition("=")[2]
         await run("x = 1; open('f.txt', 'w').write('secret')", session="mine")
@@ -177,6 +219,7 @@ async def owned(service: OpenService) -> AsyncGenerator[Owned]:
         plan = (await run(WRITING, dry_run=True))["plan"]["plan_id"]
         opened = await service.http.post("/v1/sessions", json={}, headers=a)
         of_http = opened.json()["id"]
+        stored = await store(service, data[1])
         asking = {"code": ASKING, "id": HTTP_ID}
         lines = await stack.enter_async_context(
             service.http.stream("POST", f"/v1/sessions/{of_http}/executions", json=asking, headers=a)
@@ -186,26 +229,57 @@ async def owned(service: OpenService) -> AsyncGenerator[Owned]:
         while asked.get("type") != "approval":
             asked = json.loads(await anext(each))
         yield Owned(
-            session=session["mcp-session-id"], event=event, stream=stream, execution=going, plan=plan,
+            sessions=sessions, stream=stream, execution=going, plan=plan,
             run=files[0]["uri"].split("/")[2],
             in_paths={"session_id": of_http, "execution_id": HTTP_ID, "question_id": HTTP_ID,
-                      "request_id": asked["request"]["request_id"], "server": OWN_SERVER},
+                      "request_id": asked["request"]["request_id"], "server": OWN_SERVER, "plan_id": plan, **stored},
         )  # fmt: skip
         await service.http.delete(f"/v1/sessions/{of_http}", headers=a)
         cancel = request("tools/call", {"name": "wait", "arguments": {"id": going, "cancel": True}})
         await service.post(cancel, **a)
 
 
+async def store(service: OpenService, data: ServiceData) -> dict[str, str]:
+    """A thread of alice's, a volume, an execution by one call, a key and a sandbox configuration."""
+    a, alice = ({"authorization": f"Bearer {who}"} for who in ("a", "alice"))
+
+    async def post(path: str, body: Any, **headers: str) -> Any:
+        answer = await service.http.post(f"/v1/{path}", json=body, headers=headers)
+        assert answer.status_code in {200, 201, 202}, (path, answer.text)
+        return answer.json()
+
+    thread = {"source": "thread", "id": THREAD, "path": "f.txt", "content_length": 6}
+    signed = await post("files/upload_url", thread, **alice)
+    sent = {one["name"]: one["value"] for one in signed["headers"]}
+    assert (await service.http.put(signed["url"], content=b"secret", headers=sent)).status_code == 200
+    await post("volumes", {"slug": "archive"}, **a)
+    ran = await post("sandbox/execute", {"code": "print('secret')"}, **a, prefer="respond-async")
+    await post("admin/sandboxes", {"name": "closed"}, **a)
+    key = await data.keys.create(KeySpec(organisation_id="default"))
+    return {
+        "id": THREAD, "slug": "archive", "trace_id": ran["trace_id"], "key_id": key.stored.key_id, "sandbox": "closed",
+        "organisation": THIRD,
+    }  # fmt: skip
+
+
+def session_uses(owned: Owned) -> Iterator[Use]:
+    """Sessions of each profile at every profile's address, and their streams."""
+    listed = request("tools/list")
+    cell = request("tools/call", {"name": CELL, "arguments": {"code": "print(x)"}})
+    for path, (session, event) in owned.sessions.items():
+        ways = (("POST", listed), ("POST", cell), ("GET", None), ("DELETE", None))
+        for (method, body), at in itertools.product(ways, PROFILE_PATHS):
+            headers = {"accept": "text/event-stream, application/json", "mcp-session-id": "{id}"}
+            yield Use("session", method, at, headers, body, session, other(session))
+        headers = {"accept": "text/event-stream", "mcp-session-id": session, "last-event-id": "{id}"}
+        yield Use("stream", "GET", path, headers, None, event, other(event))
+
+
 def uses(service: OpenService, owned: Owned) -> Iterator[Use]:
     """Every handle at every route that takes it."""
     listed = request("tools/list")
+    yield from session_uses(owned)
     for path in ("/mcp", "/mcp/code"):
-        session, guess = owned.session, other(owned.session)
-        for method, body in (("POST", listed), ("GET", None), ("DELETE", None)):
-            headers = {"accept": "text/event-stream, application/json", "mcp-session-id": "{id}"}
-            yield Use("session", method, path, headers, body, session, guess)
-        headers = {"accept": "text/event-stream", "mcp-session-id": session, "last-event-id": "{id}"}
-        yield Use("stream", "GET", path, headers, None, owned.event, other(owned.event))
 
         def tool(what: str, name: str, arguments: Any, real: str, unknown: str = "", path: str = path) -> Use:
             body = request("tools/call", {"name": name, "arguments": arguments})
@@ -221,6 +295,7 @@ def uses(service: OpenService, owned: Owned) -> Iterator[Use]:
             body = request("resources/read", {"uri": "moonpool://{id}/f.txt"})
             yield Use("file", "POST", path, VERSION, body, place, never)
     yield Use("stream", "POST", "/message?sessionId={id}", {}, listed, owned.stream, other(owned.stream))
+    yield from stored_uses()
     for path, method, name in paths(service.service.routes):
         for place in re.findall(r"{(\w+)}", path) if path.startswith("/v1") else ():
             real = owned.in_paths[place]
@@ -231,6 +306,20 @@ def uses(service: OpenService, owned: Owned) -> Iterator[Use]:
         real, pair = (CLIENT, "issues")[client == CLIENT], {"client": client, "server": server}
         for path in ("/v1/consents", "/v1/consents/withdraw"):
             yield Use("consent", "POST", path, {}, pair, real, other(real))
+    code = {"code": "import os; print(os.listdir())", "thread_id": "{id}"}  # the last: it makes a thread of its caller
+    yield Use("id", "POST", "/v1/sandbox/execute", {}, code, THREAD, other(THREAD))
+
+
+def stored_uses() -> Iterator[Use]:
+    """Handles of stored files and of configurations in bodies."""
+    file = {"path": "f.txt"}
+    for source, name in (("thread", THREAD), ("volume", "archive")):
+        for path, more in (("list", {}), ("download_url", file), ("delete", file)):
+            body = {"source": source, "id": "{id}", **more}
+            yield Use("id", "POST", f"/v1/files/{path}", {}, body, name, other(name))
+    body = {"source": "volume", "id": "{id}", **file, "content_length": 1}
+    yield Use("slug", "POST", "/v1/files/upload_url", {}, body, "archive", other("archive"))
+    yield Use("sandbox", "POST", "/v1/admin/keys", {}, {"sandbox": "{id}"}, "closed", other("closed"))
 
 
 async def answered(service: OpenService, use: Use, handle: str, credential: str) -> tuple[int, dict[str, str], str]:
@@ -245,7 +334,7 @@ async def answered(service: OpenService, use: Use, handle: str, credential: str)
         use.method, filled(use.path), content=content, headers={**headers, "authorization": f"Bearer {credential}"}
     )
     answer: httpx2.Response = await service.http.send(sent)
-    left = {name: value for name, value in answer.headers.items() if name not in {"date", "content-length"}}
+    left = {name: value for name, value in answer.headers.items() if name not in CHANGING}
     return answer.status_code, left, _FACTS.sub("", answer.text.replace(handle, "ID"))
 
 
@@ -287,11 +376,29 @@ async def test_every_route_and_every_argument_has_been_looked_at(service: OpenSe
         if not places:
             known.add(route)
     assert known == WITHOUT | IN_HEADERS | IN_QUERIES | IN_BODIES
-    assert [route.path for route in service.service.public] == ["/v1/openapi.json"]
+    # of the last: test_url_tokens
+    assert [route.path for route in service.service.public] == ["/v1/openapi.json", "/v1/blobs/{token}"]
     tools = (await service.post(request("tools/list"), authorization="Bearer a")).json()["result"]["tools"]
     taken = {(tool["name"], name) for tool in tools for name in tool["inputSchema"]["properties"]}
     assert taken == ARGUMENTS | OTHER_ARGUMENTS
-    assert set(served_profiles().by_name) == {"code", "direct", "ipybox"}
+    # of the last two: test_baponi and test_codegen, "what is not the caller's is not there"
+    assert set(served_profiles().by_name) == {"code", "direct", "ipybox", "baponi", "codegen"}
+
+
+async def test_a_nul_character_in_an_address_is_refused_and_asks_no_database(service: OpenService) -> None:
+    wrong: dict[str, int] = {}
+    asked = [
+        (method, re.sub(r"{\w+}", "%00", path)) for path, method, _ in paths(service.service.routes) if "{" in path
+    ]
+    asked += [("GET", f"/v1/executions?{query}") for query in ("thread_id=%00", "metadata.%00=1", "metadata.a=%00")]
+    for method, path in asked:
+        if path.startswith("/v1/"):
+            answer = await service.http.request(method, path, json={}, headers={"authorization": "Bearer a"})
+            if not 400 <= answer.status_code < 500:
+                wrong[f"{method} {path}"] = answer.status_code
+    body = {"sandbox": "a\0"}
+    refused = await service.http.post("/v1/admin/keys", json=body, headers={"authorization": "Bearer a"})
+    assert (wrong, refused.status_code) == ({}, 404)
 
 
 @pytest.mark.claim("C-TEN-1")

@@ -18,10 +18,9 @@ import pytest
 
 from moonpool.bootstrap.service import _check_environment
 from moonpool.core.errors import ConfigError
-from moonpool.server.http import request_limits, serving
+from moonpool.server.http import paced_bodies, request_limits, serving
 from moonpool.server.http.health import Readiness, readyz
 from moonpool.server.http.request_limits import Names, RequestError
-from moonpool.server.http.sessions import file_routes
 from server.services import JSON_TYPE, STREAMS, caller, execute, handshake, request
 from server.services import serving as served
 
@@ -47,6 +46,13 @@ UNREADABLE: list[tuple[bytes, dict[str, str], int, str]] = [
 ]
 ANY = "0.0.0.0"  # noqa: S104  nothing listens there
 PATHS = ["/mcp", "/mcp/code", "/sse", "/message?sessionId=x", "/metrics", "/nothing"]
+ALL_PATHS = [*PATHS, "/v1/sessions", "/v1/approvals", "/v1/servers", "/v1/nothing"]
+REFUSED_CHALLENGES = (
+    'Bearer realm="moonpool"',
+    'Bearer realm="moonpool", error="invalid_token", '
+    'error_description="unknown, expired or revoked; send a valid key or token"',
+)
+UNAUTHORIZED = b'{"error": "unauthorized", "message": "Invalid or revoked API key."}'
 
 
 @pytest.fixture(scope="module")
@@ -113,7 +119,7 @@ async def test_slow_clients_are_dropped(service: OpenService, monkeypatch: pytes
 @pytest.mark.claim("C-WEB-3")
 @pytest.mark.req("B-079")
 async def test_a_file_that_comes_too_slowly_is_given_up(service: OpenService, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_routes, "BODY_S", 0.05)
+    monkeypatch.setattr(paced_bodies, "BODY_S", 0.05)
     monkeypatch.setattr(serving, "HEAD_S", 0.5)  # for the rest of the body
     session = (await service.http.post("/v1/sessions", json={})).json()["id"]
     path = f"/v1/sessions/{session}/files/content?path=x"
@@ -157,19 +163,19 @@ async def _spoken(service: OpenService, data: bytes) -> bytes:
 
 
 @pytest.mark.claim("C-WEB-1")
-@pytest.mark.req("E-010", "E-018", "E-019", "B-023", "J-038")
-async def test_every_path_needs_a_credential() -> None:
+@pytest.mark.req("E-010", "E-018", "E-019", "B-023", "J-038", "X-18")
+async def test_every_path_needs_a_credential_and_refuses_without_one_in_the_same_bytes() -> None:
     async with served({"good": caller("good", scopes=frozenset({"files"}))}) as service:
-        for path, method in itertools.product(PATHS, ("POST", "GET", "DELETE")):
+        for path, method in itertools.product(ALL_PATHS, ("POST", "GET", "DELETE")):
 
             async def send(url: str = path, method: str = method, **headers: str) -> Any:
                 return await service.http.request(method, url, content=b"{broken", headers={**JSON_TYPE, **headers})
 
-            for wrong in ({}, {"authorization": "Bearer bad"}):
-                refused = await send(**wrong)
-                assert refused.status_code == 401
-                assert refused.headers["www-authenticate"].startswith("Bearer")
-                assert refused.json()["error"] == "unauthorized"
+            for wrong in (None, "bad", "sk-local-bad", "a.b.c", "~"):
+                refused = await send(**({} if wrong is None else {"authorization": f"Bearer {wrong}"}))
+                assert (refused.status_code, refused.content) == (401, UNAUTHORIZED), (path, method, wrong)
+                assert refused.headers["content-type"] == "application/json"
+                assert refused.headers["www-authenticate"] == REFUSED_CHALLENGES[wrong is not None]
             query = await send(f"{path}{'&' if '?' in path else '?'}access_token=good")
             assert query.status_code == 401
             for malformed in ("Basic good", "Bearer", "Bearer a b", "Bearer " + "x" * 20_000):

@@ -24,6 +24,7 @@ from moonpool.server.mcp.direct.waiting import WaitingCalls
 from moonpool.server.mcp.profiles import CODE
 from moonpool.settings import Settings
 from server.services import STREAMS, caller, execute, serving
+from server.test_http_requests import UNAUTHORIZED
 from waiting import until
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from moonpool.bootstrap.database import ServiceData
-    from server.services import OpenService
+from server.services import OpenService
 
 pytestmark = pytest.mark.anyio
 BLOCKED = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
@@ -153,7 +154,9 @@ async def test_a_request_that_was_begun_before_its_key_was_revoked_does_nothing_
             while (await service.http.get("/v1/sessions", headers=auth)).status_code == 200:
                 pass
             for rest in waiting:
-                assert (await rest()).startswith(b"HTTP/1.1 401 ")
+                head, _, body = (await rest()).partition(b"\r\n\r\n")
+                assert (head[:12], body) == (b"HTTP/1.1 401", UNAUTHORIZED)
+                assert b'\r\nwww-authenticate: Bearer realm="moonpool", error="invalid_token"' in head
             assert not await data.servers.all()
 
 

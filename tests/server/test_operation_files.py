@@ -3,26 +3,38 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 import shutil
 import sqlite3
 import stat
 import subprocess
 import sys
+import threading
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
 import pytest
 import yaml
 
+from apps import fixture_server
 from cli.console import moonpool
 from moonpool.bootstrap.administration import Administration
 from moonpool.bootstrap.database import open_service_data
 from moonpool.features.keys.model import KeySpec
 from moonpool.settings import Settings
 from moonpool.store.backup import BackupError, back_up
+from server.services import execute
+from server.test_serve_command import Serving
+from waiting import wait_until
+
+if TYPE_CHECKING:
+    from postgres import PostgresServer
 
 PACKAGING = Path(__file__).parents[2] / "packaging"
 
@@ -48,7 +60,17 @@ def test_in_the_compose_example_only_the_broker_has_a_way_out() -> None:
     assert chosen.database_url.startswith("postgresql://moonpool@database/")
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="there is no systemd-analyze")
+def _systemd_version() -> int:
+    """Of this machine; skips where there is none, unless `MOONPOOL_REQUIRE_SYSTEMD` says that there must be one."""
+    if shutil.which("systemd-analyze") is None:
+        missing = "there is no systemd-analyze here: apt-get install systemd"
+        if os.environ.get("MOONPOOL_REQUIRE_SYSTEMD"):
+            pytest.fail(missing)
+        pytest.skip(missing)
+    said = subprocess.run(["systemd-analyze", "--version"], capture_output=True, encoding="utf-8", check=True).stdout
+    return int(re.findall(r"^systemd ([0-9]+)", said)[0])
+
+
 def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
     name = "moonpool-serve.service"
     text = (PACKAGING / "systemd" / name).read_text(encoding="utf-8")
@@ -56,7 +78,8 @@ def test_the_unit_is_one_that_systemd_takes(tmp_path: Path) -> None:
     assert f"ExecStart={command} serve " in text
     unit = tmp_path / name
     text = text.replace(command, str(Path(sys.executable).parent / "moonpool"))
-    text = text.replace("DelegateSubgroup=supervisor\n", "")  # which systemd before 254 does not know
+    if _systemd_version() < 254:  # it does not know this
+        text = text.replace("DelegateSubgroup=supervisor\n", "")
     unit.write_text(text, encoding="utf-8")
     done = subprocess.run(
         ["systemd-analyze", "verify", "--man=no", "--recursive-errors=no", unit],
@@ -117,6 +140,86 @@ async def test_a_backup_under_load_is_restored_with_whole_chains_and_keys_that_w
         kept = [key.key_id for key in await opened.keys.all("acme") if key.key_id in made]
         assert len(set(kept) - recorded) <= 1  # the one that was just being made
         assert all([await opened.keys.verify(made[key_id]) is not None for key_id in kept])
+
+
+@pytest.mark.slow
+@pytest.mark.req("H-059")
+def test_a_postgresql_and_its_folder_are_backed_up_under_load_and_restored_elsewhere(
+    postgres: PostgresServer, tmp_path: Path
+) -> None:
+    """As docs/how-to/database.md says it."""
+    data, copy, restored, dump = (tmp_path / name for name in ("data", "copy", "restored", "moonpool.dump"))
+    with postgres.new_database("backed_up") as source, postgres.new_database("restored") as target:
+
+        def at(url: str, folder: Path) -> tuple[str, ...]:
+            return "--data-dir", str(folder), "--database-url", url
+
+        def key_of(url: str, folder: Path) -> dict[str, str]:
+            done = moonpool(tmp_path, "keys", "create", "--org", "acme", "--json", *at(url, folder))
+            assert done.exit_code == 0, done.stderr
+            return {"authorization": f"Bearer {json.loads(done.stdout)['key']}"}
+
+        def answers(serving: Serving, key: dict[str, str]) -> Any:
+            """Whether a tool is called; what was said instead."""
+            said = serving.post(execute("import servers.echo as e\nresult = (await e.echo(word='hi')).ok"), **key)
+            assert said.status_code == 200, said.text
+            told = json.loads(said.json()["result"]["content"][0]["text"])
+            return True if told.get("data") is True else told
+
+        config = tmp_path / "servers.json"
+        config.write_text(json.dumps({"mcpServers": {"echo": fixture_server("echo.py", allow=["*"])}}), "utf-8")
+        key, other = key_of(source, data), key_of(source, data)
+        with Serving(tmp_path, *at(source, data), "--config", str(config), keys=True) as serving:
+            answered: list[Any] = []
+            is_over = threading.Event()
+
+            def ask() -> None:
+                while not is_over.is_set():
+                    answered.append(answers(serving, key))
+
+            with ThreadPoolExecutor() as threads:
+                asking = [threads.submit(ask) for _ in range(3)]
+                try:
+                    wait_until(lambda: len(answered) >= 5, within_s=60)
+                    known = answered.count(True)
+                    postgres.run("pg_dump", "--format=custom", f"--file={dump}", source)
+                    done = moonpool(tmp_path, "db", "backup", copy, *at(source, data))
+                    assert (done.exit_code, "copy it with pg_dump" in done.stderr) == (0, True), done.stderr
+                    anchor = _verified(tmp_path, *at(source, data))
+                finally:
+                    is_over.set()
+                for one in asking:
+                    one.result()
+            assert answered == [True] * len(answered)
+        before = _kinds(tmp_path, *at(source, data))
+
+        postgres.run("pg_restore", "--exit-on-error", f"--dbname={target}", dump)
+        restored.mkdir(mode=0o755)
+        subprocess.run(["cp", "-a", *copy.iterdir(), restored], check=True)
+        _verified(tmp_path, *at(target, restored))
+        kept = _kinds(tmp_path, *at(target, restored))
+        assert known <= kept["execution_end"] <= before["execution_end"]
+        late = moonpool(tmp_path, "audit", "verify", "--org", "acme", "--anchor", anchor, *at(target, restored))
+        assert late.exit_code != 0, "the anchor is of a record after the dump"
+        with Serving(tmp_path, *at(target, restored), "--config", str(config), keys=True) as serving:
+            assert [answers(serving, one) for one in (key, other, key_of(target, restored))] == [True] * 3
+        after = _kinds(tmp_path, *at(target, restored))
+        assert after["execution_end"] == kept["execution_end"] + 3
+        _verified(tmp_path, *at(target, restored))
+        assert _kinds(tmp_path, *at(source, data)) == before
+
+
+def _verified(folder: Path, *where: str) -> str:
+    """The head of the organisation's chain, which is whole, as `--anchor` takes it."""
+    done = moonpool(folder, "audit", "verify", "--org", "acme", *where)
+    assert (done.exit_code, b"chain whole" in done.stdout) == (0, True), (done.stdout, done.stderr)
+    (head,) = re.findall(rb"\b[0-9]+:[0-9a-f]{64}\b", done.stdout)
+    return head.decode()
+
+
+def _kinds(folder: Path, *where: str) -> Counter[str]:
+    shown = moonpool(folder, "audit", "show", "--org", "acme", "--json", "--tail", "100000", *where)
+    return Counter(json.loads(line)["kind"] for line in shown.stdout.splitlines())
 
 
 def test_a_backup_has_files_with_a_databases_names_and_never_itself(tmp_path: Path) -> None:

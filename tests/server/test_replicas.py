@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -21,11 +22,16 @@ from apps import DATA, fixture_server
 from moonpool.bootstrap.library import open_library_changes
 from moonpool.bootstrap.stores import opened_stores
 from moonpool.configuration.servers import parse_config
+from moonpool.engine import shared_executions
 from moonpool.engine.shared_executions import SharedExecutions
-from moonpool.features.approvals import database_table
+from moonpool.features.approvals import database_table, queue_approver
+from moonpool.features.consents import service as consents
+from moonpool.features.keys.service import REMEMBERED_S
 from moonpool.features.library.model.bounds import ACTION_FILE
 from moonpool.features.library.model.entries import LibrarySource
+from moonpool.server.http.lapsed_callers import LOOK_EVERY_S
 from moonpool.settings import Settings
+from moonpool.store import signals
 from moonpool.store.postgres_connections import open_connections
 from moonpool.store.postgres_journal import PostgresJournalPlace
 from moonpool.store.secrets import WrongSecretsKeyError
@@ -78,8 +84,8 @@ DEAD = f"run_{'d' * 32}"
 
 async def mark_of_a_dead_replica(database: str, execution_id: str) -> None:
     address = address_of(database)
-    async with open_connections(address) as connections, open_signals(address) as signals:
-        await SharedExecutions(connections, signals, "default", "replica/dead").mark(execution_id, "key:a")
+    async with open_connections(address) as connections, open_signals(address) as opened:
+        await SharedExecutions(connections, opened, "default", "replica/dead").mark(execution_id, "key:a")
 
 
 @pytest.mark.req("H-058")
@@ -213,6 +219,59 @@ async def test_what_one_asks_is_answered_at_the_other(database: str, tmp_path: P
                 told_ones.append(await running)
     assert told_ones[0]["data"] == "hi"
     assert "not approved" in told_ones[1]["data"]
+
+
+async def test_changes_are_looked_for_within_a_second_where_no_signal_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is looked for by a clock; that one look is enough is shown elsewhere: `test_keys`, `test_signals`, here."""
+    assert REMEMBERED_S + LOOK_EVERY_S <= 1  # keys that were revoked, consents that were withdrawn
+    assert consents.REMEMBERED_S < 1
+    assert signals.PING_S + signals.PONG_S + signals.POLL_S <= 1  # executions that were cancelled or have ended
+    pauses: list[float] = []
+
+    async def pause(seconds: float) -> None:
+        pauses.append(seconds)
+
+    class AnsweredAtLast:
+        looks = iter([None] * 40 + ["yes"])
+
+        def take(self, _request_id: str, _digest: str) -> Any:
+            return next(self.looks)
+
+    asked: Any = SimpleNamespace(request_id="approval_x", arguments_digest="sha256:x")
+    asyncio_without_time = SimpleNamespace(**{**vars(asyncio), "sleep": pause})
+    monkeypatch.setattr(queue_approver, "asyncio", asyncio_without_time)
+    queue: Any = AnsweredAtLast()
+    async with queue_approver.QueueApprover(queue, owner="me") as approver:
+        assert await approver._wait(asked) == "yes"
+    assert (len(pauses), max(pauses)) == (40, queue_approver.PAUSE_S_MAX)
+    assert max(pauses) <= 0.5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("heard", [True, False], ids=["by its signal", "by the next look without signals"])
+async def test_a_cancel_and_an_end_reach_the_other(
+    heard: bool, database: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_executions, "_LOOK_S", 3600.0)  # nothing else would tell
+    if heard:
+        monkeypatch.setattr(signals.Signals, "tick", _never)
+    else:
+        monkeypatch.setattr(signals.Signals, "hear", _never)
+    with anyio.fail_after(120):
+        async with replicas(database, tmp_path) as (one, other):
+            for name in ("cancelled", "ends"):
+                begun = (await run(one, gated(tmp_path / name), patience_s=0))["execution"]
+                if name == "cancelled":
+                    assert (await wait(other, begun, cancel=True))["state"] == "cancelled"
+                    continue
+                waiting = asyncio.ensure_future(wait(other, begun))
+                await asyncio.wait({waiting}, timeout=0.1)
+                (tmp_path / name).touch()
+                assert (await waiting)["data"] == 42
+
+
+async def _never(*_: object) -> None:
+    await anyio.sleep_forever()
 
 
 @pytest.mark.slow

@@ -30,13 +30,13 @@ from waiting import wait_until
 class Serving:
     """A process of `moonpool serve --port 0`, with `--no-auth` unless `keys`."""
 
-    def __init__(self, folder: Path, *more: str, keys: bool = False) -> None:
+    def __init__(self, folder: Path, *more: str, keys: bool = False, **environ: str) -> None:
         self.process = Command(
             [SCRIPT, "serve", *([] if keys else ["--no-auth"]), "--port", "0", *more],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environment(),
+            env=environment(**environ),
             cwd=folder,
             start_new_session=True,
         )
@@ -91,6 +91,7 @@ class Serving:
         pytest.param(
             ["--database-url", "mysql://u:p@h/x"], "config_invalid", "is not supported", id="no such database"
         ),
+        pytest.param(["--no-auth", "--files-url", "ftp://x"], "config_invalid", "files_url", id="no such store"),
         pytest.param(["--no-auth", "--host", "example.com"], "config_invalid", "write 127.0.0.1", id="a name"),
         pytest.param(["--no-auth", "--profile", "cod"], "profile_unknown", "did you mean code?", id="no such profile"),
         pytest.param(["--profile", "code"], "input_invalid", "--profile needs --no-auth", id="a profile alone"),

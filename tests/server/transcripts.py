@@ -18,6 +18,8 @@ from server.raw_client import RawClient
 
 GOLDENS = Path(__file__).with_name("goldens")
 VERSIONS = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+MODERN = "2026-07-28"
+ALL = (*VERSIONS, MODERN)
 _VOLATILE = {
     "run_id": "RUN",
     "trace_id": "TRACE",
@@ -43,15 +45,19 @@ def conversation(version: str) -> list[Any]:
     """What the client says. A list is a batch."""
     client = {"name": "transcript", "version": "1.0"}
     handshake = {"protocolVersion": version, "capabilities": {}, "clientInfo": client}
+    meta = {f"io.modelcontextprotocol/{name}": value for name, value in handshake.items()}
+    meta["io.modelcontextprotocol/clientCapabilities"] = meta.pop("io.modelcontextprotocol/capabilities")
     time_code = "import servers.time as t\nresult = (await t.get_current_time(timezone='UTC'))['timezone']"
     git_code = (
         "import servers.git as g\nlog = await g.git_log(repo_path='REPOSITORY')\n"
         "print(len(log['result'] if 'result' in log else log.data) > 0)\nresult = 'first' in str(log.data)"
     )
-    calls: list[Any] = [
+    greetings: list[Any] = [
         {"id": 1, "method": "initialize", "params": handshake},
         {"method": "notifications/initialized"},
         {"id": 2, "method": "ping"},
+    ]
+    calls: list[Any] = [
         {"id": "three", "method": "tools/list"},
         {"id": 4, "method": "prompts/list"},
         _tool(5, "search_tools", queries=["current time of a zone", "git commit history"], limit=1),
@@ -63,6 +69,8 @@ def conversation(version: str) -> list[Any]:
         _tool(11, "execute"),
         {"id": 12, "method": "no/such"},
         {"id": 13, "method": "tools/list", "params": {"cursor": "page 2"}},
+    ]
+    batches: list[Any] = [
         [
             {"id": 14, "method": "ping"},
             {"method": "notifications/cancelled", "params": {"requestId": 1}},
@@ -71,6 +79,16 @@ def conversation(version: str) -> list[Any]:
         [{"id": 16, "method": "initialize", "params": handshake}, {"id": None, "method": "ping"}],
         [],
     ]
+    if version == MODERN:  # no handshake, no ping, no batch: what a request needs is in it
+        discover = {"id": 1, "method": "server/discover"}
+        other = {**meta, "io.modelcontextprotocol/protocolVersion": "1999-01-01"}
+        strange: list[Any] = [
+            {"id": 14, "method": "tools/list", "params": {"_meta": other}},
+            {"id": 15, "method": "tools/list"},
+        ]
+        calls = [{**one, "params": {**one.get("params", {}), "_meta": meta}} for one in (discover, *calls)] + strange
+    else:
+        calls = [*greetings, *calls, *batches]
     return [[_versioned(one) for one in call] if isinstance(call, list) else _versioned(call) for call in calls]
 
 
@@ -118,7 +136,7 @@ def _settled(value: Any) -> Any:
 def main(folder: Path) -> None:
     """Write every transcript anew, working in `folder`."""
     config = make_config(folder)
-    for version in VERSIONS:
+    for version in ALL:
         path = GOLDENS / f"{version}.txt"
         path.parent.mkdir(exist_ok=True)
         path.write_text("\n".join(play(version, config)) + "\n", encoding="utf-8")

@@ -206,6 +206,11 @@ def test_a_login_is_renewed_by_one_replica_at_a_time(unsealed: TenantRows, tmp_p
     assert one.names() == ()
 
 
+def test_of_replicas_that_make_one_text_the_first_counts(unsealed: TenantRows, tmp_path: Path) -> None:
+    one, other = (sealed(unsealed, tmp_path / "private" / "secrets", KEY) for _ in range(2))
+    assert [one.first("key", "mine"), other.first("key", "theirs"), other.get("key")] == ["mine"] * 3
+
+
 def test_another_replica_needs_the_same_key_and_makes_none(unsealed: TenantRows, tmp_path: Path) -> None:
     first = sealed(unsealed, tmp_path / "one" / "secrets", {})  # it makes a key in its folder
     first.put("a", "canary-token")

@@ -84,8 +84,7 @@ async def test_replicas_that_start_together_make_the_tables_once(database: str) 
 async def test_an_older_schema_is_refused_and_upgraded_by_command(database: str) -> None:
     await upgrade_database(address(database))
     async with open_database(address(database)) as one:
-        for table in ("organisation_server", "consent", "api_key", "organisation"):
-            await one.write(lambda connection, name=table: connection.execute(text(f"DROP TABLE {name}")))
+        await one.write(METADATA.drop_all)
         await one.write(lambda connection: connection.execute(text("UPDATE alembic_version SET version_num = '0000'")))
     with pytest.raises(DatabaseSchemaError, match=r"older Moonpool \(version 0000.*`moonpool db upgrade`"):
         async with open_database(address(database)):

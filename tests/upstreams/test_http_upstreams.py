@@ -118,6 +118,7 @@ async def test_an_endpoint_that_cannot_be_used_is_refused_in_one_sentence(endpoi
     assert re.search(f"names a message endpoint (of|that is) ({told})", str(error))
 
 
+@pytest.mark.req("K-017")
 @pytest.mark.parametrize("path", ["/stateful", "/sse"])
 @pytest.mark.slow
 async def test_a_restarted_server_is_found_again(path: str, own_echo_http: HttpServer) -> None:

@@ -46,6 +46,7 @@ class Admitted:
     consents: UserConsents | None = None
     servers: OwnServers | None = None
     database: Database | None = None
+    opened: ServiceData | None = None  # all of it
     quotas: QuotaStore | None = None
     limits_of: Callable[[str], Awaitable[CallerLimits]] | None = None  # of an organisation
     find_lapsed: FindLapsed | None = None
@@ -74,6 +75,7 @@ async def open_admission(settings: Settings, state: Path, names: Names, origin: 
             consents=data.consents,
             servers=data.servers,
             database=data.database,
+            opened=data,
             quotas=QuotaTable(data.database),
             limits_of=data.organisations.limits_of,
             find_lapsed=partial(_lapsed, data),

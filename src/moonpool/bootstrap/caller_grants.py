@@ -76,6 +76,8 @@ class CallerGrants:
         self._approvals = GrantedApprovals(self._asking, queue)
         self._ledgers: dict[str, Ledger] = {}
         self._tenant_id, self._consents, self._budgets = tenant_id, consents, budgets
+        self.own_layers: tuple[Layer, ...] = ()
+        """Rules of the organisation itself (`bootstrap.organisation_rules`), in force for executions that begin."""
 
     def grant(
         self,
@@ -98,7 +100,8 @@ class CallerGrants:
             problem = f"{principal[:80]!r} cannot be the name of a principal"
             raise InputError(f"{problem}; use 1 to {PRINCIPAL_CHARS_MAX} visible characters")
         key = self._ledger(principal)
-        policy = Policy(layers=(*self._policy.layers, *layers)) if layers else self._policy
+        own = self.own_layers
+        policy = self._policy_with(own, layers)
         tool_registry = self._tool_registry
         limits = CallLimits(calls_max=min(self._settings.tool_calls_max, calls_max or self._settings.tool_calls_max))
         is_budgeted = any(budget.scope is Scope.KEY for budget in policy.budgets)
@@ -106,6 +109,8 @@ class CallerGrants:
         consent = None if client_id is None else PairConsent(self._consents, self._tenant_id, principal, client_id)
 
         def make_context(facts: RunFacts) -> CallContext:
+            # SECURITY: a grant may be older than the rules, as that of a session is.
+            now = policy if self.own_layers is own else self._policy_with(self.own_layers, layers)
             deadline = facts.deadline
             asked: ApprovalService = ParkingApprovals(self._approvals, deadline)
             return CallContext(
@@ -113,7 +118,7 @@ class CallerGrants:
                 grant=ExecutionGrant(
                     approvals=asked if facts.plan is None else PlannedApprovals(asked, facts.plan),
                     responder=facts.responder,
-                    policy=policy,
+                    policy=now,
                     trust=self._trust,
                     limits=limits,
                     key=key,
@@ -144,6 +149,9 @@ class CallerGrants:
             waiting=self._asking.waiting,
             hides_host=hides_host,
         )
+
+    def _policy_with(self, own: tuple[Layer, ...], more: tuple[Layer, ...]) -> Policy:
+        return Policy(layers=(*self._policy.layers, *own, *more)) if own or more else self._policy
 
     def _ledger(self, principal: str) -> Ledger:
         ledger = self._ledgers.get(principal)

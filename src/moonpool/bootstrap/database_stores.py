@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,7 @@ from moonpool.store.database.base import DatabaseError
 from moonpool.store.database.blocking import TenantRows
 from moonpool.store.database.sealed import SEALED_KIND, SealedRows, check_key
 from moonpool.store.paths import DEFAULT_TENANT, secrets_dir
+from moonpool.store.secret_key import KEY_BYTES, parse_key
 from moonpool.store.secrets import SealedValues
 
 if TYPE_CHECKING:
@@ -82,6 +85,11 @@ class TenantRowStores:
         from moonpool.features.receipts.database_table import SigningKeyRows  # noqa: PLC0415  for few commands
 
         return SigningKeyRows(SealedRows(self.rows("receipts"), self.sealed))
+
+    def url_key(self) -> bytes:
+        made = base64.b64encode(os.urandom(KEY_BYTES)).decode()
+        sealed = SealedRows(self.rows("signed_urls"), self.sealed)
+        return parse_key(sealed.first("key", made), where="the key for signed URLs in the service's database")
 
     def rows(self, kind: str) -> TenantRows:
         return TenantRows(self.database, self.loop, self.tenant_id, kind, DatabaseError)

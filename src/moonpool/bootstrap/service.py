@@ -15,12 +15,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from moonpool.bootstrap.caller_grants import local_principal
+from moonpool.bootstrap.database import open_service_database
 from moonpool.bootstrap.engine import open_engine
 from moonpool.bootstrap.folders import data_folder
 from moonpool.bootstrap.organisation_affairs import OrganisationAffairs
+from moonpool.bootstrap.organisation_rules import OrganisationRules
 from moonpool.bootstrap.organisation_servers import OrganisationServers
 from moonpool.bootstrap.replicas import open_replica
+from moonpool.bootstrap.sandbox_runs import open_sandbox_runs
+from moonpool.bootstrap.sandbox_services import CallerServices
+from moonpool.bootstrap.service_administration import ServiceAdministration, ServiceOffers
 from moonpool.bootstrap.session_tenants import TenantOfSessions, TenantsOfSessions
+from moonpool.bootstrap.storage import open_trees
+from moonpool.bootstrap.stored_files import StorageOfService, storage_face
 from moonpool.bootstrap.stores import open_stores
 from moonpool.bootstrap.tenant import open_tenant
 from moonpool.bootstrap.terminal_tenants import TerminalTenants
@@ -31,8 +38,13 @@ from moonpool.features.approvals.events import EventApprover
 from moonpool.features.approvals.files import open_queue
 from moonpool.features.caller_limits.service import CallerLimiter
 from moonpool.features.caller_limits.table import QuotasInMemory
+from moonpool.features.sandbox_configurations.model import AlwaysConfigured
+from moonpool.features.tool_switches.model import AllSwitchedOn
 from moonpool.sandboxes.identity import serves_several_tenants
 from moonpool.sandboxes.shielding import finish
+from moonpool.server.http.administration.offered_routes import OfferedRoutes
+from moonpool.server.http.administration.operator_routes import OperatorRoutes
+from moonpool.server.http.administration.routes import AdministrationRoutes
 from moonpool.server.http.admission import Everybody, caller_in
 from moonpool.server.http.application import admins_only, asgi_route, mounted
 from moonpool.server.http.callers import HttpCaller
@@ -42,6 +54,7 @@ from moonpool.server.http.lapsed_callers import lapsed_callers_ended
 from moonpool.server.http.mcp_endpoint import McpEndpoints
 from moonpool.server.http.metrics import PATH, MetricsApp
 from moonpool.server.http.principal_servers import TIDY_S, PrincipalServers, ServiceBusyError
+from moonpool.server.http.sandbox.routes import SandboxRoutes
 from moonpool.server.http.sessions.application import openapi_route, sessions_application
 from moonpool.server.http.sessions.registry import open_sessions
 from moonpool.server.http.sessions.tenants import SessionBounds
@@ -57,21 +70,27 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from moonpool.bootstrap.admission import Admitted
+    from moonpool.bootstrap.database import ServiceData
     from moonpool.bootstrap.engine import Engine
     from moonpool.bootstrap.replicas import Replica
+    from moonpool.bootstrap.sandbox_runs import ServiceRuns
     from moonpool.bootstrap.stores import Stores
     from moonpool.bootstrap.tenant import Tenant
     from moonpool.configuration.servers import McpConfig
     from moonpool.core.audit import JournalReader
     from moonpool.environments.base import ProgressSink
     from moonpool.features.consents.service import UserConsents
+    from moonpool.features.sandbox_configurations.model import Configured
     from moonpool.features.servers.service import OwnServers
+    from moonpool.features.tool_switches.model import ToolSwitches
     from moonpool.features.usage.measures import Measures
     from moonpool.sandboxes.base import SandboxBackend
     from moonpool.server.http.admission import Admission
+    from moonpool.server.http.sessions.operations import Operation
     from moonpool.server.http.sessions.registry import SessionRegistry
     from moonpool.server.mcp.profiles import Profile, Profiles
     from moonpool.server.mcp.server import OwnServer, ServedTools
+    from moonpool.server.mcp.stateless import StatelessTools
     from moonpool.settings import Settings
 
 TENANTS_MAX: Final = 256
@@ -106,11 +125,14 @@ class Organisations:
         servers: OwnServers | None,
         replica: Replica | None,
         stores: Stores,
+        rules: OrganisationRules | None = None,
     ) -> None:
-        """`is_alone`: this process can keep only one apart from others, see `sandboxes.identity`."""
+        """`is_alone`: this process can keep only one apart from others, see `sandboxes.identity`. `rules` follows those
+        of organisations themselves.
+        """
         self._engine, self._config, self._report, self._consents = engine, config, report, consents
         self.servers = None if servers is None else OrganisationServers(servers, config)
-        self._replica, self._stores = replica, stores
+        self._replica, self._stores, self.rules = replica, stores, rules
         self._count_max = 1 if is_alone else TENANTS_MAX
         self._opening: dict[str, asyncio.Task[OpenOrganisation]] = {}
         self._asked_at: dict[str, float] = {}
@@ -119,6 +141,10 @@ class Organisations:
         """Say whether something of an organisation is open or runs."""
         self.end_use: Sequence[Callable[[str], Awaitable[object]]] = ()
         """Forget its tenant; what they return ends when nothing of that is used any more."""
+
+    @property
+    def settings(self) -> Settings:
+        return self._engine.settings
 
     async def get(self, organisation: str) -> OpenOrganisation:
         """Its open tenant. Raises ServiceBusyError when there is no room, or it cannot be opened now."""
@@ -136,6 +162,10 @@ class Organisations:
             if self._opening.get(organisation) is opening:
                 del self._opening[organisation]
             raise ServiceBusyError("this organisation cannot be served now; the service's log says why") from None
+
+    async def tenant(self, organisation: str) -> Tenant:
+        """See `get`."""
+        return (await self.get(organisation)).tenant
 
     @property
     def executes_in_background(self) -> bool:
@@ -187,6 +217,8 @@ class Organisations:
         await asyncio.gather(*ending, return_exceptions=True)
         if self.servers is not None:
             await self.servers.unfollow(organisation)
+        if self.rules is not None:
+            self.rules.unfollow(organisation)
         if self._replica is not None:
             self._replica.running.pop(organisation, None)
         try:
@@ -202,6 +234,8 @@ class Organisations:
             await asyncio.wait(left)
         if self.servers is not None:
             await self.servers.close()
+        if self.rules is not None:
+            await self.rules.close()
         for organisation in reversed(self._opening):
             if (opened := self._found(organisation)) is not None:
                 await self._close_one(organisation, opened)
@@ -233,6 +267,8 @@ class Organisations:
                     stores=self._stores,
                 )
             )
+            if self.rules is not None:
+                await self.rules.follow(tenant)
             if self.servers is not None:
                 await self.servers.follow(tenant)
             if replica is not None:
@@ -258,11 +294,15 @@ class Service:
     check_environment: Callable[[], Awaitable[None]]
     """Raises when the default environment's files are not there any more."""
     limiter: CallerLimiter
+    sandbox_runs: ServiceRuns
+    configured: Configured  # what a caller's code runs with
+    switches: ToolSwitches  # tools that are off
 
     @property
     def is_busy(self) -> bool:
         """Whether a call is in progress or an execution goes on, also if no request waits for it."""
-        return self.servers.open_calls > 0 or self.sessions.is_busy or self.organisations.executes_in_background
+        in_calls = self.servers.open_calls > 0 or self.sessions.is_busy or self.sandbox_runs.is_busy
+        return in_calls or self.organisations.executes_in_background
 
     async def unused(self) -> None:
         """Return once there is no session and no client of MCP any more; the first may take a while to come."""
@@ -276,21 +316,26 @@ class Service:
             wait_s = TIDY_S
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Tools:
     """The `ToolsSource` of a service."""
 
     organisations: Organisations
+    switches: ToolSwitches
+    sandbox_runs: ServiceRuns | None = None  # once they are open
 
-    async def open_tools(self, caller: HttpCaller, profile: Profile, /) -> ServedTools | OwnServer:
-        """See `ToolsSource`. Raises ServiceBusyError, InputError."""
+    async def open_tools(self, caller: HttpCaller, profile: Profile, /) -> ServedTools | OwnServer | StatelessTools:
+        """See `ToolsSource`. Raises ServiceBusyError, InputError, ProfileUnavailableError."""
         tenant = (await self.organisations.get(caller.organisation)).tenant
         grant = tenant.caller_grants.grant(
             caller.principal, roles=caller.roles, client_id=caller.client_id, hides_host=not caller.is_terminal
         )
         # SECURITY: nobody approves the calls of their own code, so its client is not asked about them, whoever has
         # logged in there: the questions wait in the queue. What servers ask is relayed to the client.
-        return profile.make_tools(dataclasses.replace(tenant, caller_grant=grant), Bindings())
+        runs = self.sandbox_runs
+        services = None if runs is None else CallerServices(runs, self.switches, caller)
+        own = dataclasses.replace(tenant, caller_grant=grant, sandbox_services=services)
+        return profile.make_tools(own, Bindings())
 
 
 @asynccontextmanager
@@ -306,6 +351,7 @@ async def open_service(  # noqa: PLR0913  what a service is made of
     backend: SandboxBackend | None = None,
     is_open: bool = False,
     admitted: Admitted | None = None,
+    storage: StorageOfService | None = None,
     on_lost: Callable[[str], None] = _log.error,
 ) -> AsyncGenerator[Service]:
     """Open it and prove that code can be isolated. Raises the errors of `open_engine`, ConfigError, SandboxStartError.
@@ -313,7 +359,7 @@ async def open_service(  # noqa: PLR0913  what a service is made of
     `state` is the folder of what organisations own. `is_open`: without authentication, for one organisation and its
     figures for everybody. Without `admitted`, from `open_admission`, no OAuth client uses a login to a server, no
     organisation has servers but the operator's, quotas are counted in memory, and nobody looks whether keys still
-    count.
+    count. `storage`: threads and volumes; None: as settings say.
     `on_lost` is told when other replicas have taken this one for dead: nothing is recorded any more, so it should end.
     """
     state = state or data_folder(settings, environ)
@@ -331,6 +377,14 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         database = None if admitted is None else admitted.database
         stores = await stack.enter_async_context(open_stores(settings, state, environ, database, checks_key=True))
         replica = await stack.enter_async_context(open_replica(settings, state, on_lost))
+        data = None if admitted is None else admitted.opened
+        switches: ToolSwitches = AllSwitchedOn() if data is None else data.switches
+        configured: Configured = AlwaysConfigured() if data is None else data.configurations
+        if database is None:
+            database = await stack.enter_async_context(open_service_database(settings, state))
+        if storage is None:
+            trees = await stack.enter_async_context(open_trees(settings, state, environ, database, alone=not is_open))
+            storage = StorageOfService(trees=trees, configuration_of=configured.configuration_of)
         organisations = Organisations(
             engine,
             config,
@@ -340,9 +394,11 @@ async def open_service(  # noqa: PLR0913  what a service is made of
             servers=own_servers,
             replica=replica,
             stores=stores,
+            rules=None if data is None else OrganisationRules(data.policies, data.switches),
         )
         stack.push_async_callback(lambda: finish(organisations.close()))
-        servers = PrincipalServers(_Tools(organisations))
+        tools = _Tools(organisations, switches)
+        servers = PrincipalServers(tools)
         stack.push_async_callback(lambda: finish(servers.close()))
         limiter = CallerLimiter(
             (admitted and admitted.quotas) or QuotasInMemory(),
@@ -354,22 +410,40 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         may_be_default = is_open or not is_alone  # else the one tenant that there can be is an organisation's
         opening = _sessions(engine, config, organisations, limiter, may_be_default)
         sessions, of_sessions = await stack.enter_async_context(opening)
-        organisations.use = (servers.uses, sessions.uses)
-        organisations.end_use = (servers.end_organisation, of_sessions.end_organisation)
-        if admitted is not None and admitted.find_lapsed is not None:
-            await stack.enter_async_context(lapsed_callers_ended(servers, sessions, admitted.find_lapsed))
+        find_lapsed = None if admitted is None else admitted.find_lapsed
+        stored = storage_face(
+            storage, settings, state=state, stores=stores, tenant_of=organisations.tenant, limiter=limiter,
+            find_lapsed=find_lapsed,
+        )  # fmt: skip
+        sandbox_runs = await stack.enter_async_context(
+            open_sandbox_runs(
+                settings, state, database, organisations.tenant, environ=environ, replica=replica,
+                trees=storage.trees, configuration_of=storage.configuration_of,
+            )
+        )  # fmt: skip
+        tools.sandbox_runs = sandbox_runs
+        organisations.use = (servers.uses, sessions.uses, stored.transfers.uses, sandbox_runs.uses)
+        organisations.end_use = (
+            servers.end_organisation, of_sessions.end_organisation, sandbox_runs.end_organisation,
+        )  # fmt: skip
+        if find_lapsed is not None:
+            works = (sessions, stored.transfers)
+            await stack.enter_async_context(lapsed_callers_ended(servers, works, find_lapsed))
         if is_open:
             await organisations.get(DEFAULT_TENANT)
         endpoints = McpEndpoints(servers, profiles, limiter, body_bytes_max=settings.request_bytes_max)
         figures = MetricsApp(_metrics(engine, limiter, journal_reader(settings, state)), hosts=None)
         affairs = _affairs(organisations, consents)
+        by_one_call = SandboxRoutes(sandbox_runs, limiter, sandbox_runs.webhooks, switches).operations()
+        administered = _administered(organisations, of_sessions, data, profiles, switches, state)
+        more = (*stored.operations, *by_one_call, *administered)
         routes = (
             asgi_route("/mcp", endpoints.mcp),
             asgi_route("/mcp/{profile}", endpoints.mcp),
             asgi_route("/sse", endpoints.sse),
             asgi_route("/message", endpoints.message),
             asgi_route(PATH, figures if is_open else admins_only(figures, DEFAULT_TENANT)),
-            mounted("/v1", sessions_application(sessions, lambda request: caller_in(request.scope), affairs)),
+            mounted("/v1", sessions_application(sessions, lambda request: caller_in(request.scope), affairs, more)),
         )
         yield Service(
             engine=engine,
@@ -377,9 +451,12 @@ async def open_service(  # noqa: PLR0913  what a service is made of
             servers=servers,
             sessions=sessions,
             routes=routes,
-            public=(openapi_route(sessions, affairs),),
+            public=(openapi_route(sessions, affairs, more), *stored.public),
             check_environment=partial(_check_environment, engine),
             limiter=limiter,
+            sandbox_runs=sandbox_runs,
+            configured=configured,
+            switches=switches,
         )
 
 
@@ -417,10 +494,27 @@ def _affairs(organisations: Organisations, consents: UserConsents | None) -> Org
     if organisations.servers is None or consents is None:
         return None
 
-    async def opened(organisation: str) -> Tenant:
-        return (await organisations.get(organisation)).tenant
+    return OrganisationAffairs(organisations.servers, consents, organisations.tenant)
 
-    return OrganisationAffairs(organisations.servers, consents, opened)
+
+def _administered(
+    organisations: Organisations,
+    of_sessions: TenantsOfSessions,
+    data: ServiceData | None,
+    profiles: Profiles,
+    switches: ToolSwitches,
+    state: Path,
+) -> tuple[Operation, ...]:
+    """What is managed and read beside sessions; without a database there is nothing to manage."""
+    opened = organisations.tenant
+    offers = ServiceOffers(opened=opened, of_sessions=of_sessions, switches=switches)
+    offered = OfferedRoutes(offers).operations()
+    if data is None:
+        return offered
+    settings = organisations.settings
+    administration = ServiceAdministration(data=data, settings=settings, state=state, profiles=profiles, opened=opened)
+    operators = OperatorRoutes(administration, DEFAULT_TENANT).operations()
+    return (*AdministrationRoutes(administration).operations(), *operators, *offered)
 
 
 def everybody(profile: str | None, profiles: Profiles = PROFILES) -> Admission:

@@ -78,6 +78,13 @@ class TenantStores(Protocol):
         """Of the installation; asked of the command line's tenant."""
         ...
 
+    def url_key(self) -> bytes:
+        """With which the installation signs URLs; made at first use. Asked as `signing_keys`. Blocking.
+
+        Raises SecretStoreError, StoreFolderError, and what a database raises.
+        """
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class FileStores:
@@ -119,6 +126,15 @@ class FileStores:
         from moonpool.features.receipts.signing_keys import SigningKeys  # noqa: PLC0415  see above
 
         return SigningKeys(keys_dir(self.folder))
+
+    def url_key(self) -> bytes:
+        from moonpool.store.private_files import private_folder  # noqa: PLC0415  for services
+        from moonpool.store.secret_key import load_or_make_key  # noqa: PLC0415  see above
+
+        folder = keys_dir(self.folder)
+        private_folder(folder.parent)
+        path = private_folder(folder) / "urls"
+        return load_or_make_key(path, remedy="Remove the file; URLs that were signed with it end then")
 
 
 class Stores(Protocol):

@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from moonpool.policy import Policy
     from moonpool.sandboxes.base import SandboxBackend
     from moonpool.sandboxes.host_folders import HostFolders
+    from moonpool.server.mcp.sandbox_services import SandboxServices
     from moonpool.settings import Settings
 
 
@@ -88,6 +89,7 @@ class Tenant:
     approvals: Approvals
     added_servers: AddedServers
     journal_place: JournalPlace
+    sandbox_services: SandboxServices | None = None  # what a service adds
 
     @property
     def vectors(self) -> VectorMaker | None:

@@ -158,7 +158,10 @@ def _connection(record: JsonObject) -> str:
 
 
 def _changed(kind: str, record: JsonObject) -> str:
-    """What somebody changed: an entry of the library, a key, an organisation."""
+    """What somebody changed: an entry of the library, a key, an organisation, stored files."""
+    if kind == "stored_files":
+        where = "/".join(str(record[name]) for name in ("tree", "path") if record.get(name))
+        return f"{where} {record.get('action')} by {record.get('principal')} ({record.get('bytes')} bytes)"
     if kind == "administration":
         return f"{str(record.get('action')).replace('_', ' ')}: {record.get('subject')} by {record.get('principal')}"
     taken = f" from {record['from_run']}" if record.get("from_run") else ""
@@ -182,7 +185,7 @@ def _cells(seq: int, record: JsonObject, states: Mapping[str, State]) -> tuple[s
         kinds = record.get("changes")
         shown_kinds = ", ".join(map(str, kinds)) if isinstance(kinds, list) else ""
         what = f"{record.get('server_id')}.{record.get('tool_name')} changed, {record.get('action')}: {shown_kinds}"
-    if kind in {"library", "library_intent", "administration"}:
+    if kind in {"library", "library_intent", "administration", "stored_files"}:
         what = _changed(kind, record)
     decision = " ".join(str(record[name]) for name in ("verdict", "approval") if record.get(name))
     duration = record.get("duration_ms")

@@ -16,6 +16,7 @@ from moonpool.cli.exit_codes import EXIT_FAILED, EXIT_OK
 from moonpool.cli.limit_options import limit_options, limits_given, limits_told
 from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.cli.service_data import administered, data_dir_option, database_url_option, with_service_data
+from moonpool.cli.variable_options import variable_option, variables_given
 from moonpool.core.scopes import DEFAULT_SCOPES, SCOPES
 from moonpool.features.keys.model import KeySpec, scopes_of
 
@@ -42,6 +43,9 @@ app = command_group("Keys of programs that use the service, sent as a bearer tok
 )
 @click.option("--expires", metavar="DURATION", help="How long it is valid: 12h, 90d. Default: until it is revoked.")
 @click.option("--name", default="", metavar="TEXT", help="What it is for.")
+@click.option("--sandbox", metavar="NAME", help="The sandbox configuration of its code. Default: the organisation's.")
+@variable_option
+@click.option("--thread", metavar="THREAD", help="The thread that tools of a workspace work on.")
 @limit_options
 @json_object
 @data_dir_option
@@ -53,6 +57,9 @@ def create(  # noqa: PLR0913  options of the command
     scopes: tuple[str, ...],
     expires: str | None,
     name: str,
+    sandbox: str | None,
+    variables: tuple[str, ...],
+    thread: str | None,
     rate_limit: str | None,
     concurrency: int | None,
     quota: str | None,
@@ -74,8 +81,10 @@ def create(  # noqa: PLR0913  options of the command
         name=name,
         lifetime_s=None if expires is None else duration_s(expires),
         limits=limits_given(rate_limit, concurrency, quota),
+        workspace_thread=thread,
+        variables=variables_given(variables),
     )
-    new = administered(data_dir, database_url, lambda administration: administration.create_key(spec))
+    new = administered(data_dir, database_url, lambda administration: administration.create_key(spec, sandbox=sandbox))
     if as_json:
         print_json({"id": new.stored.key_id, "key": new.text})
     else:
@@ -155,6 +164,9 @@ def _json(one: ApiKey, now: float) -> dict[str, object]:
         "scopes": _scopes(one).split(" "),
         "profile": one.profile,
         "limits": one.limits.said(),
+        "sandbox": one.configuration_id,
+        "thread": one.workspace_thread,
+        "variables": list(one.variable_names),
         "state": one.state(now),
         **{name: None if at is None else shown_time(at) for name, at in times.items()},
         "last_used_at": None if one.last_used_at is None else shown_time(one.last_used_at),

@@ -34,6 +34,12 @@ app = CommandIndex(
             "orgs",
             "Organisations that the service serves: each has servers, rules, files and records of its own.",
         ),
+        "sandboxes": (
+            "sandboxes",
+            "Sandbox configurations: what code of an organisation's keys runs with.",
+        ),
+        "threads": ("threads", "Threads: files that executions of a thread find again."),
+        "volumes": ("volumes", "Volumes: files that an organisation's sandboxes share, at /data/SLUG."),
         "settings": ("settings", "Show the settings in force, and where each comes from; without secrets."),
         "consents": ("consents", "Consents of users to OAuth clients that use Moonpool's logins to servers."),
         "db": ("db", "The service's database."),

@@ -1,4 +1,4 @@
-"""`moonpool orgs create|list|limit|disable|enable|servers`: organisations that the service serves."""
+"""`moonpool orgs create|list|limit|disable|enable|servers|tools`: organisations that the service serves."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from moonpool.cli.approval_texts import shown_time
 from moonpool.cli.commands import command_group, json_lines
 from moonpool.cli.limit_options import limit_options, limits_given, limits_told
 from moonpool.cli.orgs_servers import app as servers
+from moonpool.cli.orgs_tools import app as tools
 from moonpool.cli.printer import print_json, print_table, remark
 from moonpool.cli.service_data import administered, data_dir_option, database_url_option, with_service_data
 
@@ -22,6 +23,7 @@ _COLUMNS: Final = ("id", "name", "created", "limits", "state")
 
 app = command_group("Organisations that the service serves: each has servers, rules, files and records of its own.")
 app.add_command(servers, "servers")
+app.add_command(tools, "tools")
 _org_argument = click.argument("org", metavar="ORG", help="The organisation's id.")
 
 

@@ -10,7 +10,7 @@ from moonpool.cli.approval_texts import answerer, shown_time
 from moonpool.cli.commands import command_group, config_option, json_lines
 from moonpool.cli.config_choice import read_config
 from moonpool.cli.printer import print_json, print_table, remark
-from moonpool.cli.secrets import value_of
+from moonpool.cli.secrets import values_of
 from moonpool.cli.service_data import data_dir_option, database_url_option, with_service_data
 from moonpool.core.errors import InputError
 from moonpool.features.servers.model import EXPOSES, OwnServer, ServerSpec
@@ -91,20 +91,9 @@ def remove(*, org: str, name: str, data_dir: Path | None, database_url: str | No
 
 def _values(headers: tuple[str, ...]) -> dict[str, str]:
     """The headers with their values, which are never arguments: others could read those. Raises InputError."""
-    import sys
-
-    if not headers:
-        return {}
     if len({name.lower() for name in headers}) != len(headers):
         raise InputError("a header is named twice; name each once")
-    if sys.stdin.isatty():
-        return {name: value_of(name) for name in headers}
-    lines = value_of(headers[0]).splitlines()
-    if len(lines) != len(headers):
-        raise InputError(
-            f"standard input has {len(lines)} of the values of {', '.join(headers)}; write the value of each on a line"
-        )
-    return dict(zip(headers, lines, strict=True))
+    return values_of(headers)
 
 
 def _cells(one: OwnServer) -> tuple[str, ...]:

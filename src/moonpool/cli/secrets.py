@@ -8,6 +8,7 @@ from __future__ import annotations
 import getpass
 import os
 import sys
+from typing import TYPE_CHECKING
 
 import click
 
@@ -19,6 +20,9 @@ from moonpool.configuration.secrets import SECRET_LENGTH_MIN
 from moonpool.configuration.server_files import secret_store
 from moonpool.core.errors import InputError
 from moonpool.store.secrets import SECRET_BYTES_MAX, SECRET_KIND
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 app = command_group("Stored secrets, for ${secret:NAME} in server configurations.")
 
@@ -77,3 +81,17 @@ def value_of(name: str) -> str:
             raise InputError("the value is not UTF-8; encode it, for instance as base64") from None
         given = given.removesuffix("\n").removesuffix("\r")
     return given
+
+
+def values_of(names: Sequence[str]) -> dict[str, str]:
+    """The value of each: typed unseen, or a line each of standard input. Raises InputError."""
+    if not names:
+        return {}
+    if sys.stdin.isatty():
+        return {name: value_of(name) for name in names}
+    lines = value_of(names[0]).splitlines()
+    if len(lines) != len(names):
+        raise InputError(
+            f"standard input has {len(lines)} of the values of {', '.join(names)}; write the value of each on a line"
+        )
+    return dict(zip(names, lines, strict=True))

@@ -58,6 +58,11 @@ class ReplicaLostError(MoonpoolError):
     metavar="URL",
     help="Where keys and what replicas share lie. Default: MOONPOOL_DATABASE_URL, else files in the data folder.",
 )
+@click.option(
+    "--files-url",
+    metavar="URL",
+    help="Where files of threads and volumes lie: s3://... Default: MOONPOOL_FILES_URL, else the data folder.",
+)
 @click.option("--no-auth", is_flag=True, help="Everybody who reaches the address may use it: loopback only.")
 @click.option("--profile", metavar="NAME", help="With --no-auth: offer this profile only. Default: code at /mcp.")
 @click.option("--env", metavar="NAME", help="Environment: base or data. Default: data once it was built.")
@@ -87,6 +92,7 @@ def serve(  # noqa: PLR0913  its options
     port: int,
     data_dir: Path | None,
     database_url: str | None,
+    files_url: str | None,
     no_auth: bool,
     profile: str | None,
     env: str | None,
@@ -103,11 +109,13 @@ def serve(  # noqa: PLR0913  its options
     logs.begin()
     overrides: dict[str, Path | str | None] = {
         "policy": policy, "environment": env, "backend": backend, "database_url": database_url,
+        "files_url": files_url,
     }  # fmt: skip
     if local:
-        if no_auth or database_url is not None or data_dir is not None:
+        if no_auth or any(one is not None for one in (database_url, files_url, data_dir)):
             raise click.UsageError(
-                "--local has no address and no keys: --no-auth, --database-url, --data-dir do not go with it"
+                "--local has no address and no keys: --no-auth, --database-url, --files-url and --data-dir do not "
+                "go with it"
             )
         serve_local(config, overrides, ready_fd)
         return

@@ -2,11 +2,13 @@
 
 Every execution leaves a start and an end record, every tool call one outcome record, and every call that may change
 something an intent record before it is sent (H-058). Of many refused calls the first leave one each, the others one
-that counts them. Every change of the library leaves both; every transfer of a file, every undo and fork of a session,
+that counts them. Every change of the library leaves both; every transfer of a file, every change
+of stored files by no execution, every undo and fork of a session,
 every connection to the outside (of many refused ones, their number), every change of a tool, every
 question of a server that may be passed on, every approval grant, every change of a key or an organisation and every
 connection of a model leaves one. Records
-hold digests, sizes and names, never values: no argument, no result, no secret. How they are kept and chained:
+hold digests, sizes and names, never values: no argument, no result, no secret; what a caller attaches to an execution
+is there, redacted. How they are kept and chained:
 `moonpool.core.audit`.
 """
 
@@ -49,6 +51,9 @@ class ExecutionStartRecord:
     plan_id: str = ""  # the approved plan that it runs under
     process: str = ""  # who runs it, so that an execution without an end can be told from one that goes on
     folders: tuple[str, ...] = ()  # of the host, in its sandbox: `rw PATH` or `ro PATH`
+    variables: tuple[str, ...] = ()  # names of what its environment has besides; no values
+    execution_id: str = ""  # `trc_…`, of an execution by one HTTP call
+    metadata: str = ""  # JSON of what its caller attached to it, redacted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +198,23 @@ class FileTransferRecord:
     bytes: int  # what passed, also of a transfer that failed
     digest: str  # of all bytes; empty when not all passed
     error_type: str  # an error code; empty on success
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredFilesRecord:
+    """A thread or volume, or a file of one, was changed by no execution, or was to be. `run_id` names the change."""
+
+    kind: ClassVar[str] = "stored_files"
+    run_id: str
+    at: str
+    principal: str
+    tree: str  # `thread:ID` or `volume:SLUG`
+    owner: str  # whose thread it is; empty: the organisation's
+    action: str  # `put` or `removed` (a file, or a folder with all in it), `created` or `deleted` (the tree itself)
+    path: str  # in the tree; empty: the tree itself
+    bytes: int  # that came, also of an upload that failed
+    digest: str  # of what was put; empty when nothing was
+    error_type: str  # an error code: nothing was changed; empty when it was
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -400,6 +422,7 @@ AuditRecord: TypeAlias = (
     | ExecutionEndRecord
     | ExecutionLostRecord
     | FileTransferRecord
+    | StoredFilesRecord
     | ConnectionRecord
     | ConnectionsRefusedRecord
     | CheckpointRecord

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias, cast
 from moonpool.core.errors import InputError
 from moonpool.core.json import JsonValue
 from moonpool.core.languages import LANGUAGES, PYTHON, language_of
+from moonpool.core.variables import check_variables
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -37,12 +38,16 @@ class CodeRequest:
     calls: Callable[[CallStarted | CallEnded], None] | None = None  # hears of each call that enters the pipeline
     run_id: str = ""  # that it gets, used for no other execution; empty: a new one
     begun: Callable[[str], None] | None = None  # hears the run id, before anybody is asked and anything is called
+    started: Callable[[], None] | None = None  # is called when its sandbox is there and the code is sent
+    execution_id: str = ""  # `trc_…`: by which its caller knows it, put on record
+    metadata: str = ""  # likewise: JSON of what its caller attached to it, checked and redacted
     responder: RequestResponder | None = None  # whom servers may ask meanwhile, instead of the caller grant's
     replay_of: str = ""  # an execution that this one replays
     nondeterminism_log: bytes | None = None  # to be played
     dry_run: bool = False  # calls that may change something are not made, but listed in a plan
     placeholders: Mapping[str, JsonValue] = field(default_factory=dict[str, JsonValue])  # `server.tool` glob -> answer
     plan: str | None = None  # the id of the approved plan to run under
+    variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)  # of its environment, besides
     connection: ContextUsage | None = None  # of the model that asks; None: no model was shown anything of the tools
 
     def __post_init__(self) -> None:
@@ -83,6 +88,7 @@ def check_request(request: CodeRequest, settings: Settings, *, has_network: bool
         _check_planned(request, has_network=has_network, has_folders=has_folders)
     if request.placeholders and not request.dry_run:
         raise InputError("placeholders answer the calls of a dry run; ask for one")
+    check_variables(request.variables)
     if request.timeout_s is not None and not 0 < request.timeout_s <= settings.timeout_s_max:
         raise InputError(f"the timeout must be above 0 and at most {settings.timeout_s_max:g} s")
 

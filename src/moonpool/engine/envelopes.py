@@ -14,6 +14,7 @@ is told by Python's own error, and memory that ran out stays Python's `MemoryErr
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from moonpool.core.envelope import ExecutionError
@@ -106,6 +107,13 @@ def with_folder_failure(error: ExecutionError | None, failure: str) -> Execution
     if error is None:
         return ExecutionError(type="FolderError", message=f"the code came to its end, but {failure}")
     return ExecutionError(type=error.type, message=f"{error.message}; {failure}", retryable=error.retryable)
+
+
+def with_storage_failure(error: ExecutionError | None, failure: ExecutionError) -> ExecutionError:
+    """The error of an execution whose changes of stored files were not kept."""
+    if error is None:
+        return replace(failure, message=f"the code came to its end, but {failure.message}")
+    return replace(error, message=f"{error.message}; {failure.message}")
 
 
 def internal_error(failure: Exception, *, hides_host: bool = False) -> ExecutionError:

@@ -15,6 +15,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from moonpool.engine.execution_spec import ExecutionOutcome
 from moonpool.engine.files.created_files import Claims
 from moonpool.engine.packages.requests import InstallsOfExecution
@@ -38,6 +40,7 @@ from moonpool.sandboxes.messages import (
     RecordedNondeterminism,
     ToolCall,
     ToolResult,
+    Variables,
 )
 from moonpool.sandboxes.shielding import finish
 
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
     from moonpool.sandboxes.base import ExitOutcome, Sandbox
 
 GRACE_S = 1.0
+_encode = msgspec.json.Encoder().encode
 
 
 class Execution:
@@ -103,6 +107,8 @@ class Execution:
             try:
                 if spec.nondeterminism_log is not None:
                     self._sandbox.send(NondeterminismLog(run=spec.run_id), spec.nondeterminism_log)
+                if spec.variables or spec.home:
+                    self._sandbox.send(Variables(run=spec.run_id, home=spec.home), _encode(spec.variables))
                 self._sandbox.send(order, spec.code)
             except SandboxClosedError:
                 await self._sandbox.wait_exited()

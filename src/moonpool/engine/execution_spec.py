@@ -10,6 +10,8 @@ from moonpool.sandboxes.base import SandboxLimits
 from moonpool_wire.limits import NONDETERMINISM_BYTES_MAX
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from moonpool.engine.branches import Undone
     from moonpool.engine.files.created_files import Claims
     from moonpool.engine.network import GuestNetwork
@@ -48,6 +50,8 @@ class ExecutionSpec:
     timeout_s: float = 60.0
     result_bytes_max: int = 60 * 1024
     limits: SandboxLimits = field(default_factory=SandboxLimits)  # of the sandbox it runs in
+    variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)  # of its environment, besides
+    home: str = ""  # where its code lives instead
     record_nondeterminism: bool = False  # what Python code reads of clock and randomness
     nondeterminism_log: bytes | None = None  # to be played to it
 

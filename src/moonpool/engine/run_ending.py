@@ -17,6 +17,7 @@ from moonpool.engine.envelope_line import with_files_that_fit
 from moonpool.engine.error_hints import ErrorContext, remark_on, with_hint
 from moonpool.engine.files.created_files import in_sandbox, kept
 from moonpool.engine.files.records import TransferRecorder
+from moonpool.engine.stored_files.run_storage import NO_STORAGE_NEWS
 from moonpool.features.plans.planning import plan_json, plan_metrics, plan_of
 from moonpool.features.plans.service import keep_plan
 from moonpool.redaction.redactor import Tally
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from moonpool.engine.output import StreamKeeper
     from moonpool.engine.run_records import RunRecords
     from moonpool.engine.run_services import RunServices
+    from moonpool.engine.stored_files.run_storage import StorageNews
     from moonpool.features.plans.model import Plan
     from moonpool.pipeline.call_state import CallContext
     from moonpool.pipeline.caller_grant import CallerGrant
@@ -77,10 +79,16 @@ class RunEnding:
         return replace(display, forms={mime: redact(storable(text), tally) for mime, text in display.forms.items()})
 
     async def envelope(
-        self, outcome: ExecutionOutcome, sandbox: Sandbox, *, exceeded: str, folders: FolderNews = NO_NEWS
+        self,
+        outcome: ExecutionOutcome,
+        sandbox: Sandbox,
+        *,
+        exceeded: str,
+        folders: FolderNews = NO_NEWS,
+        stored: StorageNews = NO_STORAGE_NEWS,
     ) -> Envelope:
         """The envelope as it is handed out. `exceeded`: the call that the run's plan does not have; `folders`: what is
-        to be said of host folders.
+        to be said of host folders, `stored` of stored trees.
 
         A plan that it tells of is kept by then. Raises JournalError, PlanStoreError.
         """
@@ -95,6 +103,9 @@ class RunEnding:
         if folders.failure:
             failed_by = "moonpool"
             error, data = report.with_folder_failure(error, folders.failure), None
+        if stored.failure is not None:
+            failed_by = "moonpool"
+            error, data = report.with_storage_failure(error, stored.failure), None
         redactor, tally = self._runtime.redactor, self._records.tally
         if error is None:
             data = redactor.json(data, tally)
@@ -107,8 +118,8 @@ class RunEnding:
             )
             kind, message = (redactor.text(text, tally) for text in (error.type, error.message))
             error = ExecutionError(type=kind, message=message, retryable=error.retryable)
-        if folders.remark:
-            note = "; ".join(filter(None, (note, redactor.text(folders.remark, tally))))
+        for remark in filter(None, (folders.remark, stored.remark)):
+            note = "; ".join(filter(None, (note, redactor.text(remark, tally))))
         if (self._spec.final and made.files) or self._stdout.exceeds or self._stderr.exceeds:
             await self._runtime.artifacts.make_room()
         tokens = await self._runtime.tokens.figures(self._tools, self._request.connection)

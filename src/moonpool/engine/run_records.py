@@ -174,6 +174,9 @@ class RunRecords:
                     plan_id=plan_id,
                     process=self._runtime.process,
                     folders=self._folders,
+                    variables=tuple(self._request.variables),
+                    execution_id=self._request.execution_id,
+                    metadata=self._request.metadata,
                 )
             )
         )

@@ -26,6 +26,7 @@ from moonpool.engine.execution_spec import ExecutionSpec, SandboxHistory
 from moonpool.engine.output import StreamKeeper
 from moonpool.engine.run_ending import RunEnding
 from moonpool.engine.run_records import RunRecords
+from moonpool.engine.stored_files.run_storage import NO_STORAGE_NEWS
 from moonpool.features.recordings.recorder import RunStart
 from moonpool.pipeline.caller_grant import RunFacts
 from moonpool.pipeline.dry_run import Rehearsal
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from moonpool.engine.execution_spec import ExecutionOutcome
     from moonpool.engine.packages.requests import InstallAnswer, Installs
     from moonpool.engine.run_services import RunServices
+    from moonpool.engine.stored_files.run_storage import RunStorage
     from moonpool.features.recordings.recorder import RunRecording
     from moonpool.pipeline.budgets import SessionMemory
     from moonpool.pipeline.call_counters import SentCall
@@ -100,6 +102,7 @@ class Run:
         self._watch: PlanWatch | None = None
         self._ending: RunEnding | None = None
         self._tools: ToolSnapshot | None = None  # that it ran with
+        self._storage: RunStorage | None = None
         self.folder_remark = ""  # of before its code started
         if request.begun is not None:
             request.begun(self.run_id)
@@ -160,11 +163,13 @@ class Run:
         final: bool,
         history: SandboxHistory = _FRESH,
         recover: Recover | None = None,
+        storage: RunStorage | None = None,
     ) -> Envelope:
         """Run on `sandbox`, record start and end, return the envelope. Raises nothing but CancelledError.
 
         `recover` is called when the code's process ended and its sandbox did not.
         """
+        self._storage = storage
         try:
             return await self._on(sandbox, snapshot, history, recover, final=final)
         except Exception as failure:  # noqa: BLE001  the last resort: whatever it is, the caller gets an envelope
@@ -198,6 +203,8 @@ class Run:
             timeout_s=self._request.timeout_s or settings.timeout_s,
             result_bytes_max=settings.result_bytes_max,
             limits=self._runtime.sandbox_spec.limits,
+            variables=self._request.variables,
+            home="" if self._storage is None else self._storage.home,
             record_nondeterminism=self._runtime.recorder is not None and self._request.language == PYTHON,
             nondeterminism_log=self._request.nondeterminism_log,
         )
@@ -260,6 +267,8 @@ class Run:
         if not recorded.done() or recorded.exception():
             recorded.add_done_callback(lambda done: execution.force_end("journal") if done.exception() else None)
         self._records.code_begins()
+        if self._request.started is not None:
+            self._request.started()
         network = history.network
         taking = nullcontext() if network is None else network.executing(identity.session_id, self.run_id)
         try:
@@ -411,7 +420,15 @@ class Run:
         news = await sandbox.synchronise_folders()
         if self.folder_remark:
             news = replace(news, remark="; ".join(filter(None, (self.folder_remark, news.remark))))
-        envelope = await ending.envelope(outcome, sandbox, exceeded=exceeded, folders=news)
+        stored = NO_STORAGE_NEWS
+        if self._storage is not None:
+            stored = await self._storage.keep(
+                sandbox,
+                self._runtime.sandbox_spec.limits,
+                is_over=outcome.done is not None and outcome.forced != "journal" and not sandbox.has_ended,
+                hides_host=self._caller_grant.hides_host,
+            )
+        envelope = await ending.envelope(outcome, sandbox, exceeded=exceeded, folders=news, stored=stored)
         self._keep_recording(envelope, forced=outcome.forced or "", nondeterminism_log=outcome.nondeterminism_log)
         await self._records.end(envelope, output_bytes=ending.output_bytes)
         return envelope

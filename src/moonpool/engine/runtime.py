@@ -17,6 +17,7 @@ from moonpool.sandboxes.shielding import end_within
 if TYPE_CHECKING:
     from moonpool.core.envelope import Envelope
     from moonpool.engine.code_request import CodeRequest
+    from moonpool.engine.stored_files.run_storage import RunStorage
     from moonpool.network.rules import NetworkRules
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.sandboxes.host_folders import HostFolders
@@ -30,17 +31,22 @@ class Runtime(RuntimeServices):
     _closing: set[asyncio.Task[None]] = field(default_factory=set["asyncio.Task[None]"], init=False)
 
     async def run(
-        self, request: CodeRequest, caller_grant: CallerGrant, *, network: NetworkRules | None = None
+        self,
+        request: CodeRequest,
+        caller_grant: CallerGrant,
+        *,
+        network: NetworkRules | None = None,
+        storage: RunStorage | None = None,
     ) -> Envelope:
-        """Run code in a sandbox of its own and return its envelope; `network` as for `session`.
+        """Run code in a sandbox of its own and return its envelope; `network` and `storage` as for `session`.
 
         Raises InputError for code that cannot be run, NetworkRuleError.
         """
-        session = self.session(caller_grant, final=True, network=network)
+        session = self.session(caller_grant, final=True, network=network, storage=storage)
         try:
             return await session.execute(request)
         finally:
-            self._close_soon(session)
+            self.close_soon(session)
 
     def session(
         self,
@@ -51,11 +57,13 @@ class Runtime(RuntimeServices):
         checkpoints: bool = False,
         network: NetworkRules | None = None,
         folders: HostFolders | None = None,
+        storage: RunStorage | None = None,
     ) -> Session:
         """A session; its sandbox opens at the first execution. Close it. `final`: it runs one execution only.
         `checkpoints`: it can be undone and forked. `network`: what its code may reach, see `Session.network`; None:
         as `Runtime.network` says. SECURITY: rules come from the operator or an application, never from code or a model.
         `folders` of the host are in its sandbox; None: those of `Runtime.folders`.
+        `storage`: trees that are brought in before its one execution, and committed after it; only with `final`.
 
         Raises InputError for a `session_id` that cannot be put on record, and for `checkpoints` with `folders`;
         NetworkRuleError.
@@ -68,6 +76,7 @@ class Runtime(RuntimeServices):
             checkpoints=checkpoints,
             network=self.network if network is None else network,
             folders=self.folders if folders is None else folders,
+            storage=storage,
         )
         self.look_after(session)
         return session
@@ -76,7 +85,7 @@ class Runtime(RuntimeServices):
         """How the pool is doing, and the zygotes behind it."""
         return self.pool.statistics()
 
-    def _close_soon(self, session: Session) -> None:
+    def close_soon(self, session: Session) -> None:
         """Discard a sandbox without letting the caller wait for its end."""
         closing = asyncio.ensure_future(session.close())
         self._closing.add(closing)

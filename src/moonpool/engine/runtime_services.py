@@ -16,7 +16,7 @@ from moonpool.features.usage.token_accounting import TokenAccounting
 from moonpool.store.process_marks import own_mark
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 
     from moonpool.core.audit import Journal
     from moonpool.engine.artifacts import Artifacts
@@ -98,6 +98,20 @@ class RuntimeServices:
         narrowed = copy.copy(self)
         narrowed.settings, narrowed.sandbox_spec, narrowed.packages = settings, sandbox_spec, packages
         return narrowed
+
+    def knowing(self, variables: Mapping[str, str]) -> Self:
+        """The same for one execution in whose environment `variables` are: their values are redacted.
+
+        Raises InputError for values of too many lines.
+        """
+        knowing = copy.copy(self)
+        try:
+            knowing.redactor = self.redactor.knowing(variables)
+        except ValueError:
+            raise InputError(
+                "the environment variables hold too many lines to be redacted; pass files instead"
+            ) from None
+        return knowing
 
     def look_after(self, session: OpenSession) -> None:
         """Close this session too, when all is closed."""

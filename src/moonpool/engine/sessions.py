@@ -35,6 +35,7 @@ from moonpool.engine.packages.requests import answer_of
 from moonpool.engine.packages.service import SessionInstalls
 from moonpool.engine.runs import CANCELLED_EARLY, InterruptedRunError, Run
 from moonpool.engine.session_sandbox import SessionSandbox, same_folders
+from moonpool.engine.stored_files.model import StoredFilesError
 from moonpool.features.plans.model import PlanError, PlanStoreError
 from moonpool.pipeline.budgets import SessionMemory
 from moonpool.sandboxes.host_folders import FolderError
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     from moonpool.engine.packages.model import InstalledPackages
     from moonpool.engine.packages.requests import InstallAnswer
     from moonpool.engine.runtime_services import RuntimeServices
+    from moonpool.engine.stored_files.remembered_packages import RememberedPackages
+    from moonpool.engine.stored_files.run_storage import RunStorage
     from moonpool.network.rules import NetworkRules
     from moonpool.pipeline.caller_grant import CallerGrant
     from moonpool.sandboxes.base import Sandbox
@@ -76,11 +79,15 @@ class Session:
         checkpoints: bool = False,
         network: NetworkRules | None = None,
         folders: HostFolders | None = None,
+        storage: RunStorage | None = None,
         origin: tuple[SharedKernel, Branch, SessionMemory] | None = None,
     ) -> None:
         """`origin` is what a forked session begins with."""
         if checkpoints and folders is not None:
             raise InputError("a session with a folder of this machine cannot be undone; leave out checkpoints=True")
+        if storage is not None and (folders is not None or not final):
+            raise InputError("a thread or volume is for one execution, in a sandbox without folders of this machine")
+        self._storage = storage
         self._sandbox_spec = replace(runtime.sandbox_spec, folders=folders)
         self.session_id = _checked_id(session_id) if session_id else token_hex(16)
         self._runtime, self._caller_grant, self._final = runtime, caller_grant, final
@@ -225,10 +232,10 @@ class Session:
         if self._run is not None and run_id in {"", self._run.run_id}:
             self._run.interrupt(at_once=at_once and self._kernel.users == 1)  # branches end with the sandbox
 
-    async def _execute(self, request: CodeRequest) -> Envelope:
+    async def _execute(self, request: CodeRequest) -> Envelope:  # noqa: C901  each way not to start
         install = None if self._runtime.packages is None else self._install_for_code
         run = self._run = Run(
-            self._runtime,
+            self._runtime.knowing(request.variables) if request.variables else self._runtime,
             self._caller_grant,
             self.session_id,
             request,
@@ -239,6 +246,8 @@ class Session:
         snapshot: ToolSnapshot | None = None
         try:
             sandbox, snapshot = await self._ready(request, run)
+            if self._storage is not None:
+                await run.opening(self._bring_in(self._storage, sandbox))
         except InterruptedRunError:
             return await run.failed_to_start(CANCELLED_EARLY, snapshot)
         except LanguageUnavailableError as error:
@@ -247,6 +256,10 @@ class Session:
         except HostUnfitError as error:  # recorded, but nothing that a program should read as a failed execution
             await run.failed_to_start(self._sandbox_error(error), snapshot)
             raise
+        except StoredFilesError as error:
+            kind = "StorageFull" if error.is_full else "StorageError"
+            failure = ExecutionError(type=kind, message=str(error), retryable=error.retryable)
+            return await run.failed_to_start(failure, snapshot)
         except FolderError as error:
             return await run.failed_to_start(ExecutionError(type="FolderError", message=str(error)), snapshot)
         except (PlanError, PlanStoreError):  # nothing was run, and nothing is on record but the plan
@@ -276,6 +289,7 @@ class Session:
                 final=self._final,
                 history=history,
                 recover=lambda run: self._recover(run, sandbox),
+                storage=self._storage,
             )
         finally:
             if self._branch is not None and (run.outcome is None or run.outcome.recovered is None):
@@ -284,6 +298,30 @@ class Session:
                 )
             if sandbox.has_ended:
                 self._kernel.sandbox = None
+
+    async def _bring_in(self, storage: RunStorage, sandbox: Sandbox) -> None:
+        limits, hides_host = self._sandbox_spec.limits, self._caller_grant.hides_host
+        await storage.bring_in(sandbox, limits, hides_host=hides_host)
+        if storage.packages is not None:
+            storage.remark(await self._packages_again(storage.packages))
+            await self._kernel.packages.show(sandbox)
+            storage.packages.begin(self._kernel.packages)
+
+    async def _packages_again(self, remembered: RememberedPackages) -> str:
+        """Have what code of the thread installed before; what is to be said where that is not possible."""
+        known = await remembered.read()
+        if known is None or self._runtime.packages is None:
+            return ""
+        try:
+            installer = await self._runtime.packages()
+            again = await installer.again(known.requirements, known.wheels)
+            if again is None:
+                await self.install("\n".join(known.requirements.values()))
+            else:
+                self._kernel.packages.installed = again
+        except PackageError as error:
+            return f"the packages of the thread are not there: {error.for_guest}"
+        return ""
 
     def _sandbox_error(self, error: MoonpoolError) -> ExecutionError:
         message = told(error, hides_host=self._caller_grant.hides_host)

@@ -86,6 +86,8 @@ class Destinations:
 
     resolve: Resolve = field(default_factory=Resolver)
     dial: Dial = dial
+    is_listed: Callable[[str, str], bool] | None = None
+    """Whether the operator lists this host and address, which may then be dialled although it is private."""
 
     def for_session(self) -> Destinations:
         """These for one session, which holds up no other one with names that nobody answers."""
@@ -122,7 +124,8 @@ class Destinations:
         unknown: OSError | None = None
         for one in found:
             try:
-                if (allow_private and not _is_metadata(one)) or _may_be_dialled(one):
+                is_wanted = allow_private or (self.is_listed is not None and self.is_listed(host, one))
+                if (is_wanted and not _is_metadata(one)) or _may_be_dialled(one):
                     kept.append(one)
             except OSError as error:
                 unknown = error

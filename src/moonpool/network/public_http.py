@@ -45,12 +45,15 @@ def check_public_url(url: str) -> None:
     if parts.query:
         raise InputError("the URL must have no query, which would be shown; send what is secret in a header")
     host = parts.raw_host.decode("ascii").strip("[]").rstrip(".").lower()
-    if not _may_be_public(host):
+    if not may_be_public(host):
         raise InputError(f"{host[:80]} is not on the public internet; servers in other networks are the operator's")
 
 
-def _may_be_public(host: str) -> bool:
-    """SECURITY: whatever ends like a number is an address to who connects (`127.1`, `0x7f.1`, `2130706433`)."""
+def may_be_public(host: str) -> bool:
+    """Whether a host in lower case, without brackets, may be one of the public internet; no name is resolved.
+
+    SECURITY: whatever ends like a number is an address to who connects (`127.1`, `0x7f.1`, `2130706433`).
+    """
     last = host.rpartition(".")[2]
     if ":" in host or last[:1].isdigit() or not last:
         try:

@@ -71,6 +71,10 @@ class Redactor:
         known = [KnownValues(values), *([] if growing is None else [growing])]
         return cls([*known, *secrets, *personal_finders(personal)], members=members)
 
+    def knowing(self, values: Mapping[str, str]) -> Redactor:
+        """This one with more known values, which come first. Raises ValueError for too many."""
+        return Redactor([KnownValues(values), *self._finders], members=self._members)
+
     @property
     def known(self) -> Redactor:
         """A redactor only for the known values of this one."""

@@ -305,6 +305,10 @@ class Sandbox(Protocol):
         """
         ...
 
+    def show_volume(self, name: str, folder: Path) -> None:
+        """Show what is in `folder`, a host folder, read-only as `/wrappers/volumes/NAME`. Blocks. Raises OSError."""
+        ...
+
     def show_file(self, name: str, content: bytes) -> None:
         """Show a file, read-only, as `/wrappers/NAME`; replaces an earlier one at once. Raises OSError."""
         ...

@@ -88,6 +88,7 @@ class FakeSandbox:
         self.files: dict[str, bytes] = {}
         self.published: list[tuple[Path, str]] = []
         self.packages: list[tuple[tuple[Path, ...], str]] = []
+        self.volumes: dict[str, Path] = {}
         self.listener: socket.socket | None = None  # a test's, in the host's own network
         self._guest = FakeGuest(self)
         self._sink: GuestSink = Backlog()
@@ -186,6 +187,10 @@ class FakeSandbox:
         for folder in folders:
             folder.stat()
         self.packages.append((tuple(folders), digest))
+
+    def show_volume(self, name: str, folder: Path) -> None:
+        folder.stat()
+        self.volumes[name] = folder
 
     def show_file(self, name: str, content: bytes) -> None:
         self.files[name] = content

@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from moonpool.sandboxes.folder_trees import NO_LINKS, openat2
 from moonpool.sandboxes.host_folders import FolderError
+from moonpool.sandboxes.plan import HOME_LINK
+from moonpool.store.beneath import NO_LINKS, openat2
 
 if TYPE_CHECKING:
     from moonpool.sandboxes.base import ImageSpec
@@ -32,12 +33,14 @@ ATTACHING: Final = "host folders"
 INSIDE: Final = Path("/folders")
 """Where the outer sandbox has them until PID 1 puts each in its place."""
 _ENV: Final = ".env"
-_OWN_PLACES: Final = (Path("/tmp"), Path("/home/user"))  # noqa: S108  of the sandbox; what is below is made there
+_OWN_PLACES: Final = (Path("/tmp"), Path("/home/user"), Path("/data"))  # noqa: S108  of the sandbox; what is below is made there
 
 
 def refuse_overlap(folders: HostFolders, image: ImageSpec) -> None:
     """Raise FolderError for a folder that holds what all sandboxes are made of, or lies in it."""
     for folder in folders.shown:
+        if folder.path.is_relative_to(HOME_LINK):
+            raise FolderError(f"{folder.path} cannot be attached: {HOME_LINK} is the sandbox's own folder")
         for own in (image.guest, *image.binds):
             if own.is_relative_to(folder.path) or folder.path.is_relative_to(own):
                 raise FolderError(f"{folder.path} cannot be attached: sandboxes are made of {own}")

@@ -24,12 +24,12 @@ from moonpool.sandboxes.folder_trees import (
     entry_of,
     fill,
     make_folder,
-    open_beneath,
     opened,
     place,
     reading,
     split,
 )
+from moonpool.store.beneath import open_beneath
 from moonpool_wire.folder_names import is_hidden
 
 if TYPE_CHECKING:

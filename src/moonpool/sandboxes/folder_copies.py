@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Final
 
 from moonpool.core.phrases import clip, printable, storable
 from moonpool.sandboxes.folder_sync import FolderSync, SyncReport
-from moonpool.sandboxes.folder_trees import FOLDER, NO_LINKS, openat2, opened, remove_tree
+from moonpool.sandboxes.folder_trees import FOLDER, opened, remove_tree
 from moonpool.sandboxes.host_folders import FREE_BYTES_MIN, FolderError, FolderNews
+from moonpool.store.beneath import NO_LINKS, openat2
 from moonpool.store.private_files import StoreFolderError, private_folder
 
 if TYPE_CHECKING:

@@ -26,13 +26,13 @@ from moonpool.sandboxes.folder_trees import (
     NO_REPLACE,
     ChangedError,
     Entry,
-    open_beneath,
     opened,
     read_fully,
     reading,
     rename,
     split,
 )
+from moonpool.store.beneath import open_beneath
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Mapping

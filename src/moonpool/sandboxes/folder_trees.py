@@ -15,6 +15,7 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moonpool.sandboxes.host_folders import FolderError
+from moonpool.store.beneath import open_beneath, system_call
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
@@ -30,41 +31,15 @@ _WHY_COPIED: Final = (
     ", and for root it is copied, since its file system has no id-mapped mounts; "
     "attach a smaller folder, or run Moonpool as the folder's owner"
 )
-_NR_OPENAT2, _NR_RENAMEAT2 = 437, {"x86_64": 316}.get(os.uname().machine, 276)
-NO_LINKS: Final = 2 | 4  # RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS
-_BENEATH: Final = NO_LINKS | 1 | 8  # RESOLVE_NO_XDEV, RESOLVE_BENEATH
+_NR_RENAMEAT2: Final = {"x86_64": 316}.get(os.uname().machine, 276)
 NO_REPLACE, _EXCHANGE = 1, 2
 FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY
-_libc = ctypes.CDLL(None, use_errno=True)
-
-
-class _OpenHow(ctypes.Structure):
-    _fields_ = tuple((name, ctypes.c_uint64) for name in ("flags", "mode", "resolve"))
-
-
-def openat2(folder: int, path: str, flags: int, resolve: int) -> int:
-    """A descriptor of what is there; nothing is made. Raises OSError."""
-    how = _OpenHow(flags | os.O_CLOEXEC, 0, resolve)
-    size = ctypes.c_size_t(ctypes.sizeof(how))
-    return _checked(_libc.syscall(_NR_OPENAT2, folder, os.fsencode(path), ctypes.byref(how), size), path)
-
-
-def open_beneath(root: int, path: str, flags: int) -> int:
-    """What is at `path` below `root`; an empty one is the root itself. Raises OSError."""
-    return openat2(root, path or ".", flags, _BENEATH)
 
 
 def rename(folder: int, old: str, new: str, flags: int) -> None:
     """Rename within a folder as renameat2 does. Raises OSError."""
     names = os.fsencode(old), os.fsencode(new)
-    _checked(_libc.syscall(_NR_RENAMEAT2, folder, names[0], folder, names[1], ctypes.c_uint(flags)), new)
-
-
-def _checked(result: int, path: str) -> int:
-    if result < 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code), path)
-    return result
+    system_call(new, _NR_RENAMEAT2, folder, names[0], folder, names[1], ctypes.c_uint(flags))
 
 
 class Entry(NamedTuple):

@@ -133,6 +133,9 @@ class LinkedSandbox:
     def publish_packages(self, folders: Sequence[Path], digest: str) -> None:
         self._slots.publish_packages(self._slot, folders, digest)
 
+    def show_volume(self, name: str, folder: Path) -> None:
+        self._slots.show_volume(self._slot, name, folder)
+
     def show_file(self, name: str, content: bytes) -> None:
         self._slots.show_file(self._slot, name, content)
 

@@ -217,6 +217,13 @@ class Execute(msgspec.Struct, frozen=True, tag_field="t", tag="execute"):
     ipython: bool = False
 
 
+class Variables(msgspec.Struct, frozen=True, tag_field="t", tag="variables"):
+    """Environment variables for the execution `run`, which comes next, in the body. `home`: where it lives, or ""."""
+
+    run: str
+    home: str = ""
+
+
 class NondeterminismLog(msgspec.Struct, frozen=True, tag_field="t", tag="nondeterminism_log"):
     """Clock and randomness for the execution `run`, which comes next. Body: what was recorded, opaque."""
 
@@ -319,6 +326,22 @@ class FileMkdir(msgspec.Struct, frozen=True, tag_field="t", tag="file_mkdir"):
     path: str
 
 
+class TreeFill(msgspec.Struct, frozen=True, tag_field="t", tag="tree_fill"):
+    """Make the folder `path` hold the stored tree that follows in pieces, and remember it."""
+
+    order: int
+    path: str
+    bytes_max: int
+
+
+class TreeChanges(msgspec.Struct, frozen=True, tag_field="t", tag="tree_changes"):
+    """End all other processes, and send what differs from what `TreeFill` brought to `path`."""
+
+    order: int
+    path: str
+    bytes_max: int
+
+
 class FilePiece(msgspec.Struct, frozen=True, tag_field="t", tag="file_piece"):
     """The next bytes of an upload, in the body."""
 
@@ -345,10 +368,10 @@ class FileDrop(msgspec.Struct, frozen=True, tag_field="t", tag="file_drop"):
     order: int
 
 
-FileOpening = FilePut | FileUnpack | FileGet | FileArchive | FileList | FileDelete | FileMkdir
+FileOpening = FilePut | FileUnpack | FileGet | FileArchive | FileList | FileDelete | FileMkdir | TreeFill | TreeChanges
 FileOrder = FileOpening | FilePiece | FileCommit | FileNext | FileDrop
 CheckpointOrder = TakeCheckpoint | RestoreCheckpoint
-HostMessage = Execute | NondeterminismLog | Interrupt | ToolResult | Close | CheckpointOrder | FileOrder
+HostMessage = Execute | Variables | NondeterminismLog | Interrupt | ToolResult | Close | CheckpointOrder | FileOrder
 
 _decode_guest = msgspec.json.Decoder(GuestMessage).decode
 _decode_host = msgspec.json.Decoder(HostMessage).decode
@@ -430,6 +453,9 @@ __all__ = [
     "TakeCheckpoint",
     "ToolCall",
     "ToolResult",
+    "TreeChanges",
+    "TreeFill",
+    "Variables",
     "check_body",
     "decode_guest",
     "decode_host",

@@ -27,6 +27,8 @@ SHOWN_TO_ALL = ("/usr", "/bin", "/lib", "/lib64", "/sbin", "/dev", "/proc", *_ET
 """What every sandbox has of the machine, or something like it, beside the folders of its image."""
 GUEST_ROOT = Path("/moonpool")
 UID_INSIDE = "1000"
+HOME_LINK = "/home/baponi"
+"""Another name of `/workspace` in every sandbox: `HOME` of code that runs with a thread."""
 _SHM, _TMP = "/dev/shm", "/tmp"  # noqa: S108  inside the sandbox
 _SLOTS = Path("/slots")
 _UID_CAPABILITIES = ("CAP_SETUID", "CAP_SETGID")  # of a zygote that gives each sandbox a uid
@@ -40,7 +42,20 @@ _VARIABLES = {"PATH": "/usr/bin:/bin", "HOME": "/home/user", "LANG": "C.UTF-8"}
 _COVERED = tuple(
     map(
         Path,
-        (_TMP, "/dev", "/proc", "/quota", "/workspace", "/home/user", "/wrappers", _SLOTS, GUEST_ROOT, "/usr/local"),
+        (
+            _TMP,
+            "/dev",
+            "/proc",
+            "/quota",
+            "/workspace",
+            "/home/user",
+            HOME_LINK,
+            "/data",
+            "/wrappers",
+            _SLOTS,
+            GUEST_ROOT,
+            "/usr/local",
+        ),
     )
 )
 _TMPFS_SMALL = 65_536
@@ -116,7 +131,8 @@ def _places() -> list[str]:
         "--size", str(_TMPFS_SMALL), "--tmpfs", "/dev", *devices, *links, "--dir", "/dev/pts",
         "--size", str(_SHM_BYTES), "--tmpfs", _SHM,
         "--size", str(_OUTER_TMP_BYTES), "--tmpfs", _TMP,
-        "--dir", "/quota", "--dir", "/workspace", "--dir", "/home/user", "--dir", "/wrappers",
+        "--dir", "/quota", "--dir", "/workspace", "--dir", "/home/user", "--dir", "/data", "--dir", "/wrappers",
+        "--symlink", "/workspace", HOME_LINK,
     ]  # fmt: skip
 
 

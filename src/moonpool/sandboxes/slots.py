@@ -160,6 +160,15 @@ class SlotFolder:
                 if old.name != target:
                     shutil.rmtree(old, ignore_errors=True)
 
+    def show_volume(self, name: str, volume: str, folder: Path) -> None:
+        """Show `folder` as `volumes/VOLUME` in slot `name`, once. Raises OSError."""
+        with self._publishing:
+            self._mixed.add(name)  # SECURITY: no other sandbox may see it
+            volumes = self.root / name / "volumes"
+            volumes.mkdir(exist_ok=True)
+            volumes.chmod(0o755)
+            _link_tree(str(folder), str(volumes / volume))
+
     def remove(self, name: str) -> None:
         """Take a slot back. The sandbox that saw it is gone. What is not kept is unlinked on a worker thread."""
         if self._keep(name):
@@ -236,7 +245,7 @@ def _link_tree(source: str, target: str, *, merge: bool = False) -> None:
 def _link(source: str, target: str) -> None:
     """A link, or a copy where the slots are on another file system, as with `moonpool serve --data-dir`."""
     try:
-        os.link(source, target)
+        os.link(source, target, follow_symlinks=False)  # SECURITY: a volume's links are a tenant's
     except OSError as error:
         if error.errno != errno.EXDEV:
             raise

@@ -1,5 +1,6 @@
 """Servers: how clients reach the engine. Each decodes a request, makes one call and encodes the answer.
 
-`mcp` serves the Model Context Protocol on stdio, `http` serves `/metrics`, `named_sessions` keeps a session in its own
-process. None decides anything about policy, isolation or redaction.
+`mcp` has the tools and profiles of the Model Context Protocol and serves them on stdio; `http` is the service: who
+calls, every revision of MCP over HTTP, sessions, `/metrics`. None decides anything about policy, isolation or
+redaction.
 """

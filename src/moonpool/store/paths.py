@@ -78,6 +78,16 @@ def database_path(data: Path) -> Path:
     return _private(data, "service.sqlite3")
 
 
+def files_dir(data: Path) -> Path:
+    """Of threads and volumes; outside `private`, so that it can be a disk of its own. It is closed to others, too."""
+    return data / "files"
+
+
+def shown_volumes_dir(data: Path) -> Path:
+    """Checkouts of volumes that sandboxes only read. A cache: what is there is made again."""
+    return _private(data, "volumes")
+
+
 def plans_path(data: Path) -> Path:
     return _private(data, "plans.sqlite3")
 

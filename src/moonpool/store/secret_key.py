@@ -47,8 +47,16 @@ def parse_key(text: str, *, where: str) -> bytes:
     return key
 
 
-def load_or_make_key(path: Path) -> bytes:
-    """The key in the file `path`; created if missing. The folder must be private. Raises SecretStoreError."""
+def load_or_make_key(
+    path: Path,
+    *,
+    remedy: str = "Change the secrets where they came from, remove the file and the store beside it, "
+    "and set them again",
+) -> bytes:
+    """The key in the file `path`; created if missing. The folder must be private. Raises SecretStoreError.
+
+    `remedy`: what to do when somebody else may know it.
+    """
     try:
         if not path.exists():
             _make(path)
@@ -56,7 +64,7 @@ def load_or_make_key(path: Path) -> bytes:
         if not stat.S_ISREG(state.st_mode) or state.st_uid != os.geteuid() or stat.S_IMODE(state.st_mode) & 0o077:
             raise SecretStoreError(
                 f"{path} is not a file that only its owner, who runs this, may read; somebody else may know the key. "
-                "Change the secrets where they came from, remove the file and the store beside it, and set them again"
+                f"{remedy}"
             )
         return parse_key(path.read_text(encoding="ascii", errors="replace")[:_FILE_BYTES_MAX], where=str(path))
     except OSError as error:

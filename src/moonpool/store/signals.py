@@ -5,8 +5,9 @@ waits for a change listens first, looks, and looks again each time it is woken. 
 counts is what the tables say.
 
 A signal is sent by `SELECT pg_notify('moonpool', TOPIC)`; one connection of each process listens. INVARIANT: while that
-connection does not stand, everybody who listens is woken every `POLL_S`. It is asked every `PING_S` whether it stands.
-So a change is seen within a second also by who hears no signal.
+connection does not stand, everybody who listens is woken every `POLL_S`. It is asked every `PING_S` whether it stands,
+which must be answered within `PONG_S`. Together they are a second at most, within which a change is seen also by who
+hears no signal.
 """
 
 from __future__ import annotations
@@ -24,8 +25,9 @@ if TYPE_CHECKING:
 
     from moonpool.store.database.addresses import PostgresAddress
 
-POLL_S: Final = 0.5
-PING_S: Final = 0.5
+POLL_S: Final = 0.25
+PING_S: Final = 0.25
+PONG_S: Final = 0.5
 _CONNECT_S: Final = 5.0
 _CHANNEL: Final = "moonpool"
 TOPIC_CHARS_MAX: Final = 400
@@ -115,7 +117,7 @@ class Signals:
         self._wake_all()  # for what was sent before
         while True:
             await asyncio.sleep(PING_S)
-            async with asyncio.timeout(PING_S):
+            async with asyncio.timeout(PONG_S):
                 await connection.fetch("SELECT 1")
 
 

@@ -8,6 +8,7 @@ trap: unless the code has put its own there, that trap writes down what bash hol
 import os
 import signal
 
+from moonpool_guest.bash import script
 from moonpool_guest.bash.reports import Reports
 from moonpool_guest.bash.shell import Shell
 from moonpool_guest.bash.syntax import syntax_error_in
@@ -28,6 +29,7 @@ class BashCompanion(Companion):
     def __init__(self, runtime: str) -> None:
         super().__init__(runtime)
         self._shell: Shell | None = None
+        self._put_back = b""  # what takes variables of an execution out of bash
         self._state: bytes | None = None  # what the next bash starts with
 
     async def _execute(self, source: bytes, name: str, *, final: bool, result_bytes_max: int) -> Outcome:
@@ -35,10 +37,15 @@ class BashCompanion(Companion):
         if b"\0" in source:
             return Outcome("ok").fail("SyntaxError", "the code holds a NUL byte, which bash leaves out; remove it")
         shell = await self._ready()
+        variables, self.variables = self.variables, None
         try:
+            if variables is not None:
+                self._put_back = script.putting_back(variables)
+                await shell.restore(script.setting(variables))
             reports = await shell.execute(source, final=final)
             status = reports.status or 0
             if not final:
+                await self._put_variables_back(shell)
                 return await self._outcome(reports, status, source)
             status = await shell.leave(status)
         except ProcessGoneError as gone:
@@ -79,8 +86,15 @@ class BashCompanion(Companion):
                     self._forget(shell)
                     self._say(f"bash could not be given back what it had; {_LOST}")
                     return self._start()
+                await self._put_variables_back(shell)
             return shell
         return self._shell
+
+    async def _put_variables_back(self, shell: Shell) -> None:
+        """Those of an execution are gone after it, also where it has ended its bash, whose state the next one has."""
+        state, self._put_back = self._put_back, b""
+        if state:
+            await shell.restore(state)
 
     def _start(self) -> Shell:
         self._shell = Shell(self._runtime)

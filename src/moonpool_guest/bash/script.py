@@ -13,6 +13,8 @@ inside, but only where it is on already, and then it is left out.
 
 from dataclasses import dataclass
 
+from moonpool_guest.python.environment import Variables
+
 _TOP = "((${#BASH_SOURCE[@]}<2))"
 _LEAVE_ALL = f"{{ if {_TOP}; then trap - DEBUG; else return 0; fi; }} 2>/dev/null"
 
@@ -91,6 +93,22 @@ class Script:
         """Report, and put off what would show the next line. Whoever closed the descriptor has no bash any more."""
         text = f'builtin printf \'D%d %d %s\\0\' {number} "${{PIPESTATUS[0]}}" "$-" >&{self._fds.report}'
         return f"{{ {text} || builtin exit 70; builtin set +xv; }} 2>/dev/null"
+
+
+def setting(variables: Variables) -> bytes:
+    """Code that gives bash an execution's variables; bash may have been there before."""
+    lines = [f"builtin export {name}={_quoted(value)}" for name, value in variables.wanted.items()]
+    if variables.home:
+        lines.append(f"builtin cd -- {_quoted(variables.home)}")
+    return "\n".join(lines).encode()
+
+
+def putting_back(variables: Variables) -> bytes:
+    """Code that takes them away again."""
+    return "\n".join(
+        f"builtin unset -v {name}" if before is None else f"builtin export {name}={_quoted(before)}"
+        for name, before in variables.before.items()
+    ).encode()
 
 
 def _trap(event: str, commands: str) -> str:

@@ -105,7 +105,7 @@ class SavedFiles:
         for path, found in self._walk():
             if stat.S_ISREG(found.st_mode):
                 known = self._known.get(path)
-                if known is None or known[0] != _marks(found):
+                if known is None or known[0] != marks_of(found):
                     kept, marks = self._copied(path, found, store)
                     self._known[path] = marks, kept
                 else:
@@ -153,11 +153,11 @@ class SavedFiles:
             raise NotKeptError(
                 f"more than {self._room:,} bytes of files in {self._place} changed, a quarter of the disk"
             )
-        fd = _open_to_read(f"{self._place}/{path}", found)
+        fd = open_to_read(f"{self._place}/{path}", found)
         try:
             at, size = store.size, _copy(fd, 0, store.fd, found.st_size)
             store.size += size
-            return _Kept(found.st_mode, found.st_mtime_ns, store, at, size), _marks(os.fstat(fd))
+            return _Kept(found.st_mode, found.st_mtime_ns, store, at, size), marks_of(os.fstat(fd))
         finally:
             os.close(fd)
 
@@ -209,7 +209,7 @@ class SavedFiles:
         if known is None or known[1].content != kept.content or known[1].mode != kept.mode:
             return False
         try:
-            return known[0] == _marks(os.lstat(f"{self._place}/{path}"))
+            return known[0] == marks_of(os.lstat(f"{self._place}/{path}"))
         except OSError:
             return False
 
@@ -256,12 +256,12 @@ class SavedFiles:
             os.ftruncate(fd, kept.size)
             os.fchmod(fd, stat.S_IMODE(kept.mode))
             os.utime(fd, ns=(kept.mtime_ns, kept.mtime_ns))
-            self._known[path] = _marks(os.fstat(fd)), kept
+            self._known[path] = marks_of(os.fstat(fd)), kept
         finally:
             os.close(fd)
 
 
-def _open_to_read(whole: str, found: os.stat_result) -> int:
+def open_to_read(whole: str, found: os.stat_result) -> int:
     """Open a file, also one that its owner may not read. Raises OSError."""
     flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -274,7 +274,8 @@ def _open_to_read(whole: str, found: os.stat_result) -> int:
             os.chmod(whole, stat.S_IMODE(found.st_mode))
 
 
-def _marks(found: os.stat_result) -> "tuple[int, ...]":
+def marks_of(found: os.stat_result) -> "tuple[int, ...]":
+    """What changes with a file."""
     return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino, found.st_mode
 
 

@@ -11,6 +11,8 @@ answer, and what it has begun is undone when it fails.
     packing     a folder as a tar stream
     unpacking   a tar or zip as a folder, whole or not at all
     removal     delete
+    trees       a stored tree in, what changed of it out
+    processes   what ends before that
 
 SECURITY: this runs in hostile ground. Code may have replaced any of it, so nothing here protects the host: it protects
 an honest session from what its own files do (links, fifos, bombs). The host checks sizes, digests and names again.
@@ -24,7 +26,8 @@ from moonpool_guest.files.service import carry_out
 
 _LATE = frozenset({"file_piece", "file_commit", "file_next", "file_drop"})  # of an order that is over
 _BEGIN = frozenset({
-    "file_put", "file_unpack", "file_get", "file_archive", "file_list", "file_delete", "file_mkdir",
+    "file_put", "file_unpack", "file_get", "file_archive", "file_list", "file_delete", "file_mkdir", "tree_fill",
+    "tree_changes",
 })  # fmt: skip
 ORDERS = _BEGIN | _LATE
 

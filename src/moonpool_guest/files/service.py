@@ -36,6 +36,10 @@ def _action(kind: str) -> "Callable[[Exchange], None]":
         from moonpool_guest.files.packing import archive
 
         return archive
+    if kind in {"tree_fill", "tree_changes"}:
+        from moonpool_guest.files import trees
+
+        return trees.fill if kind == "tree_fill" else trees.changes
     if kind in {"file_list", "file_delete"}:
         from moonpool_guest.files import removal, walking
 

@@ -189,6 +189,9 @@ class NodeCompanion(companion.Companion):
     async def _converse(self, link: Link, order: "dict[str, Any]", source: bytes) -> Outcome:
         self._count += 1
         self._number = self._count
+        variables, self.variables = self.variables, None
+        if variables is not None:
+            link.send({"t": "variables"}, json.dumps(variables.wanted).encode())
         link.send({"t": "execute", "run": self._number, **order}, source)
         if self._interrupted:  # while it was starting
             self._pass_interrupt()

@@ -39,6 +39,7 @@ class Executor {
     this.link = null; // there before the first execution
     this.calls = new ToolCalls();
     this.watching = null; // a promise: interrupts can be heard
+    this.variables = null; // of the environment of the next execution
     this._folder = new Folder(folder);
     this._run = null;
     this._count = 0;
@@ -70,7 +71,14 @@ class Executor {
       started: leftovers.mark(),
       exitTold: false,
       cut: false, // ended early
+      variables: this.variables,
+      before: null, // what these were
     };
+    this.variables = null;
+    if (run.variables !== null) {
+      run.before = Object.keys(run.variables).map((name) => [name, process.env[name]]);
+      Object.assign(process.env, run.variables);
+    }
     this._run = run;
     this.calls.open([run.place.filename, run.place.url]);
     this._result.reset();
@@ -262,10 +270,18 @@ class Executor {
     const { last, ...told } = run.end.error === null && body === undefined ? this._encodeLast(run) : {};
     if (run.rehearse) this._result.clear();
     process.exitCode = undefined;
+    if (run.before !== null && !run.final) putBack(run.before);
     this._run = null;
     this.calls.close(run.cut);
     this.link.keepAlive(true);
     this.link.send({ t: 'done', run: run.number, has_result: body !== undefined, ...told, ...run.end }, body ?? last);
+  }
+}
+
+function putBack(variables) {
+  for (const [name, value] of variables) {
+    if (value === undefined) delete process.env[name];
+    else process.env[name] = value;
   }
 }
 

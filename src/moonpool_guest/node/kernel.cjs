@@ -31,6 +31,8 @@ const link = new Link(
   (head, body) => {
     if (head.t === 'execute') {
       executor.start(head, body.toString('utf8'));
+    } else if (head.t === 'variables') {
+      executor.variables = JSON.parse(body.toString('utf8'));
     } else if (head.t === 'reply') {
       executor.calls.settle(head.id, body);
     }

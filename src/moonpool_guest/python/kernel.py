@@ -26,6 +26,7 @@ from moonpool_guest.checkpoints import twins
 from moonpool_guest.files import made
 from moonpool_guest.python import (
     async_tools,
+    environment,
     finding,
     handoff,
     installed,
@@ -143,6 +144,7 @@ class Kernel:
         self._companions: dict[str, companion.Companion] = {}
         self._companion: companion.Companion | None = None  # the one that runs code now
         self._recorder = NondeterminismRecorder()
+        self._variables: environment.Variables | None = None  # of the next execution
         self._twins = twins.Twins(self._channel, self._move, self._loops)
         nesting.settle_interrupt[:] = [self._channel.hold.settle]
         signal.signal(signal.SIGINT, self._on_interrupt)
@@ -165,7 +167,9 @@ class Kernel:
         while True:
             try:
                 head, body = self._channel.wait_control()
-                if head["t"] == "execute":
+                if head["t"] == "variables":
+                    self._variables = environment.Variables(head, body)
+                elif head["t"] == "execute":
                     self._execute(head, body)
                     self._reap()
                 elif head["t"] == "nondeterminism_log":
@@ -200,13 +204,18 @@ class Kernel:
         toolcalls.install(self._channel, str(head.get("name", "")))
         pictures.begin(self._channel)
         self._recorder.start(head)
+        variables, self._variables = self._variables, None
+        if variables is not None:
+            variables.set()
         try:
-            outcome = self._run(head, source)
+            outcome = self._run(head, source, variables)
             self._channel.hold.settle()
         except KeyboardInterrupt:  # after the end of the code, e.g. while its result was made into JSON
             outcome = Outcome("interrupted").fail("KeyboardInterrupt", "the execution was interrupted")
         except BaseException as error:  # out of memory in our own code
             outcome = Outcome("ok").fail(type(error).__name__, "the kernel could not finish the execution")
+        if variables is not None:
+            variables.put_back()
         self._recorder.stop()
         self._companion = None
         self._channel.hold.forget()
@@ -248,7 +257,7 @@ class Kernel:
         except BaseException:
             pass  # out of memory in our own code; the execution has its outcome all the same
 
-    def _run(self, head: "dict[str, Any]", source: bytes) -> Outcome:
+    def _run(self, head: "dict[str, Any]", source: bytes, variables: "environment.Variables | None") -> Outcome:
         language, rehearse = str(head.get("language", "python")), bool(head.get("rehearse"))
         if language == "python":
             runner = Interpreter.rehearsal() if rehearse else self._interpreter
@@ -258,6 +267,7 @@ class Kernel:
                 return companion.unavailable(language, language)
             if rehearse:
                 return runner.rehearse()
+            runner.variables = variables
         options: dict[str, Any] = {"final": bool(head["final"]), "result_bytes_max": int(head["result_bytes_max"])}
         if head.get("ipython") and language == "python":
             if not ipython.is_available():

@@ -20,6 +20,7 @@ from moonpool.store.paths import tenant_dir
 from oauth.issuing import Person, open_issuer
 from server.authentication.issuers import open_fake_issuer
 from server.authentication.service import INITIALIZE, LIST, call, open_service_of
+from server.test_http_requests import UNAUTHORIZED
 from tenants import PathsServer, token_of
 
 if TYPE_CHECKING:
@@ -73,7 +74,7 @@ async def test_without_a_token_every_door_is_closed_and_nothing_happens(served: 
         for method, path in REQUESTS:
             answer = await client.request(method, path, json=INITIALIZE if method == "POST" else None)
             told = bearer_challenge([answer.headers["www-authenticate"]])
-            assert (answer.status_code, answer.json()["error"], told.error) == (401, "unauthorized", ""), path
+            assert (answer.status_code, answer.content, told.error) == (401, UNAUTHORIZED, ""), path
             assert (await client.get(told.resource_metadata)).status_code == 200, path
     assert not (served.state / "tenants").exists()
     assert server.asked == []
@@ -97,7 +98,7 @@ async def test_what_is_wrong_with_a_credential_has_its_own_answer(served: Served
         async with served.client(bad) as client:
             answer = await client.post("/mcp", json=INITIALIZE)
         told = bearer_challenge([answer.headers["www-authenticate"]])
-        assert (answer.status_code, told.error) == (401, "invalid_token"), bad
+        assert (answer.status_code, answer.content, told.error) == (401, UNAUTHORIZED, "invalid_token"), bad
     async with served.client(good) as client:  # after three failures the address waits, with whatever it sends
         answer = await client.post("/mcp", json=INITIALIZE)
     assert (answer.status_code, 0 < int(answer.headers["retry-after"]) <= 60) == (429, True)

@@ -24,8 +24,8 @@ for path in ("/etc/shadow", "/etc/machine-id", "/etc/hostname", "/etc/resolv.con
         claim="C-FS-1",
         title="find folders that are neither the sandbox's own nor on the way to something that is bound",
         program="""
-known = {"/": "bin lib lib64 sbin usr etc proc dev tmp home workspace wrappers slots quota moonpool",
-         "/home": "user", "/etc": "passwd group hosts nsswitch.conf ld.so.cache alternatives fonts ssl",
+known = {"/": "bin lib lib64 sbin usr etc proc dev tmp home workspace data wrappers slots quota moonpool",
+         "/home": "user baponi", "/etc": "passwd group hosts nsswitch.conf ld.so.cache alternatives fonts ssl",
          "/etc/ssl": "certs"}
 mounts = {line.split()[4] for line in open("/proc/self/mountinfo")} - {"/"}
 def look(folder):
@@ -40,6 +40,8 @@ def look(folder):
             note(path)
 for folder in known:
     look(folder)
+if os.readlink("/home/baponi") != "/workspace":
+    note("/home/baponi")
 """,
         fresh=True,
     ),
@@ -59,7 +61,7 @@ seen("root and sandbox")
         claim="C-FS-2",
         title="create files outside the sandbox's own folders",
         program="""
-own = {"/tmp", "/workspace", "/home/user", "/dev/shm", "/dev/pts"}
+own = {"/tmp", "/workspace", "/home/user", "/data", "/dev/shm", "/dev/pts"}
 for folder in ("/", "/usr", "/usr/bin", "/usr/local", "/usr/lib", "/etc", "/etc/ssl/certs", "/dev", "/bin", "/lib",
                "/home", "/moonpool", "/moonpool/moonpool_guest", "/wrappers", "/slots", "/quota", "/proc",
                "/proc/self"):
@@ -178,7 +180,7 @@ attempt("open_by_handle_at", lambda: syscall("open_by_handle_at", os.open("/usr"
         claim="C-FS-2",
         title="find a mount that is writable, or honours setuid bits, or devices, and should not",
         program="""
-own = ("/tmp", "/workspace", "/home/user", "/dev/shm", "/dev/pts", "/proc")
+own = ("/tmp", "/workspace", "/home/user", "/data", "/dev/shm", "/dev/pts", "/proc")
 for line in open("/proc/self/mountinfo"):
     place, options = line.split()[4:6]
     options = options.split(",")

@@ -152,7 +152,7 @@ with open('/proc/self/maps') as maps, open('/proc/self/mem', 'rb', buffering=0) 
 async def _files_of_others(stage: Stage) -> Finding:
     """Files, an abstract socket and a terminal of one sandbox, searched for in another."""
     name = token()
-    folders = '("/tmp", "/workspace", "/home/user", "/dev/shm")'
+    folders = '("/tmp", "/workspace", "/home/user", "/data", "/dev/shm")'
     keeper, seeker = await stage.open_sandbox(), await stage.open_sandbox()
     program = f"""
 for folder in {folders}: open(f'{{folder}}/{name}', 'w').write('x'); seen(folder)

@@ -91,7 +91,7 @@ attempt("merge pages", lambda: syscall("madvise", 0, 4096, 12), "EPERM")
         title="write more than the disk quota, in all folders together",
         program="""
 written, block = 0, bytes(1 << 20)
-for folder in ("/tmp", "/workspace", "/home/user", "/dev/shm"):
+for folder in ("/tmp", "/workspace", "/home/user", "/data", "/dev/shm"):
     try:
         with open(f"{folder}/fill", "wb", buffering=0) as file:
             while written <= DISK_BYTES + (8 << 20) and (count := file.write(block)):
@@ -100,7 +100,7 @@ for folder in ("/tmp", "/workspace", "/home/user", "/dev/shm"):
         seen(errno.errorcode[error.errno])
 if written > DISK_BYTES:
     note(f"{written} bytes fit, {DISK_BYTES} were promised")
-for folder in ("/tmp", "/workspace", "/home/user", "/dev/shm"):
+for folder in ("/tmp", "/workspace", "/home/user", "/data", "/dev/shm"):
     os.unlink(f"{folder}/fill")
 open("/workspace/again", "wb").write(block)
 """,
@@ -112,7 +112,7 @@ open("/workspace/again", "wb").write(block)
         title="make more files than promised",
         program="""
 made = 0
-for folder in ("/tmp", "/workspace", "/home/user", "/dev/shm"):
+for folder in ("/tmp", "/workspace", "/home/user", "/data", "/dev/shm"):
     try:
         while made <= DISK_INODES + 256:
             os.symlink("x", f"{folder}/f{made}")

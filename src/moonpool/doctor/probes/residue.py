@@ -73,7 +73,7 @@ if names:
         claim="C-RES-2",
         title="find files of an earlier sandbox in the sandbox's own folders",
         program="""
-for folder in ("/tmp", "/dev/shm", "/home/user", "/workspace"):
+for folder in ("/tmp", "/dev/shm", "/home/user", "/data", "/workspace"):
     seen(folder)
     roots = {"servers", "mcptools", "actions", "skills"} if folder == "/workspace" else set()
     if extra := sorted(set(os.listdir(folder)) - roots):

@@ -117,7 +117,7 @@ _KINDS: Final[dict[str, tuple[type[FileTransferError], str]]] = {
     "not_empty": (NotARegularFileError, "ask for everything in it, too"),
     "link": (NotARegularFileError, "name what the link leads to"),
     "name": (NameRefusedError, "choose a shorter, plain name"),
-    "outside": (PathOutsideError, "name a path below /workspace, /home/user or /tmp"),
+    "outside": (PathOutsideError, "name a path below /workspace, /home/user, /data or /tmp"),
     "inaccessible": (FileInaccessibleError, "change its mode with code first"),
     "too_large": (FileTooLargeError, "transfer less at a time"),  # `refusal` names the setting
     "too_many": (FileTooLargeError, "transfer less at a time"),

@@ -32,7 +32,7 @@ from moonpool.engine.packages.wheels import WheelBounds
 from moonpool.sandboxes.shielding import in_thread
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from moonpool.engine.network import GuestNetwork
@@ -120,6 +120,25 @@ class PackageInstaller:
         new = tuple(installed_package(wheel) for wheel in found if current.wheels.get(wheel.name) != wheel)
         size = sum(wheel.size for wheel in after.wheels.values())
         return after, InstalledPackages(new=new, packages=after.packages, size=size, cached=cached)
+
+    async def again(self, requirements: Mapping[str, str], refs: Sequence[WheelRef]) -> SessionPackages | None:
+        """What a session had that installed `refs`; None if not all of them are here still.
+
+        Raises PackageError for what is not allowed any more. SECURITY: both may be anybody's words.
+        """
+        asked = parse_requirements("\n".join(requirements.values()))
+        self._allowed.check(asked)
+        for ref in refs:
+            self._allowed.check_needed(canonical_name(ref.name))
+        found = await asyncio.to_thread(lambda: [self._services.store.find(ref.sha256) for ref in refs])
+        wheels = [one for one in found if one is not None]
+        is_same = [(one.name, one.version) for one in wheels] == [(ref.name, ref.version) for ref in refs]
+        if not is_same:
+            return None
+        again = SessionPackages({one.name: one.text for one in asked}, {one.name: one for one in wheels})
+        self._services.in_use.add(again)
+        await asyncio.to_thread(self._check, again)
+        return again
 
     def _known(self, key: str) -> tuple[StoredWheel, ...] | None:
         refs = self._resolutions.find(key)

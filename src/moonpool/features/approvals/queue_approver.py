@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 _PAUSE_S_FIRST: Final = 0.05
-_PAUSE_S_MAX: Final = 0.4  # an answer that another replica took is here within half a second
+PAUSE_S_MAX: Final = 0.4  # an answer that another replica took is here within half a second
 _PAUSE_GROWTH: Final = 1.5
 _PLAN_CHARS_MAX: Final = 7500  # the queue keeps a little more
 _UNUSABLE: Final = "the queue of approvals cannot be used; the operator sees why"
@@ -91,7 +91,7 @@ class QueueApprover:
             answer := await loop.run_in_executor(self._thread, take, request.request_id, request.arguments_digest)
         ) is None:
             await asyncio.sleep(pause_s)
-            pause_s = min(_PAUSE_S_MAX, pause_s * _PAUSE_GROWTH)
+            pause_s = min(PAUSE_S_MAX, pause_s * _PAUSE_GROWTH)
         return answer
 
     def _withdraw(self, request_id: str) -> None:

@@ -17,10 +17,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from moonpool.core.errors import InputError
 from moonpool.core.scopes import DEFAULT_SCOPES, SCOPES
+from moonpool.core.variables import check_variables
 from moonpool.features.caller_limits.model import NO_LIMITS, CallerLimits
+from moonpool.features.storage.model import TreeName
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from moonpool.core.scopes import Scope
 
@@ -33,6 +35,15 @@ _ID_BYTES: Final = 8
 _START: Final = "sk-"
 _KEY: Final = re.compile(rf"sk-[a-z0-9]{{1,16}}-[A-Za-z0-9]{{{SECRET_CHARS}}}", re.ASCII)
 _PROFILE: Final = re.compile(r"[a-z][a-z0-9_-]{0,62}", re.ASCII)
+
+
+class UnknownKeyError(InputError):
+    """There is no key of this id in this organisation (HTTP 404)."""
+
+    code = "key_unknown"
+
+    def __init__(self, key_id: str) -> None:
+        super().__init__(f"there is no key {key_id[:40]!r}; `moonpool keys list` shows all with their ids")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +61,16 @@ class ApiKey:
     revoked_at: float | None = None
     last_used_at: float | None = None
     limits: CallerLimits = NO_LIMITS
+    configuration_id: str | None = None  # of a sandbox configuration; None: the organisation's default
+    workspace_thread: str | None = None  # that tools of a workspace work on
+    variable_names: tuple[str, ...] = ()
+    sealed_variables: str = field(default="", repr=False)  # empty: it has none
     digest: bytes = field(repr=False)
+
+    @property
+    def place(self) -> str:
+        """What its variables are sealed for: nobody moves them to another key."""
+        return f"{self.organisation_id}/{self.key_id}"
 
     def state(self, now: float) -> Literal["valid", "revoked", "expired"]:
         if self.revoked_at is not None:
@@ -76,8 +96,14 @@ class KeySpec:
     name: str = ""
     lifetime_s: float | None = None
     limits: CallerLimits = NO_LIMITS
+    configuration_id: str | None = None
+    workspace_thread: str | None = None
+    variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
 
     def __post_init__(self) -> None:
+        check_variables(self.variables)
+        if self.workspace_thread is not None:
+            TreeName(kind="thread", name=self.workspace_thread)
         if not self.scopes:
             raise InputError(f"a key needs a scope; choose from {', '.join(SCOPES)}")
         if self.profile is not None and not _PROFILE.fullmatch(self.profile):
@@ -96,6 +122,9 @@ def make_key(spec: KeySpec, region: str, now: float) -> NewKey:
         profile=spec.profile,
         created_at=now,
         limits=spec.limits,
+        configuration_id=spec.configuration_id,
+        workspace_thread=spec.workspace_thread,
+        variable_names=tuple(sorted(spec.variables)),
         expires_at=None if spec.lifetime_s is None else now + spec.lifetime_s,
         digest=digest_of(text),
     )

@@ -9,29 +9,34 @@ from __future__ import annotations
 
 import asyncio
 import hmac
+import json
 import logging
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from sqlalchemy.exc import IntegrityError
 
 from moonpool.core.errors import InputError
-from moonpool.features.keys.model import KEYS_MAX, digest_of, is_key, make_key
+from moonpool.features.keys.model import NewKey, UnknownKeyError, digest_of, is_key, make_key
 from moonpool.features.keys.table import KeyTable
 from moonpool.features.organisations.model import check_id, check_name
 from moonpool.store.database.base import DatabaseError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from moonpool.features.caller_limits.model import CallerLimits
-    from moonpool.features.keys.model import ApiKey, KeySpec, NewKey
+    from moonpool.features.keys.model import ApiKey, KeySpec
     from moonpool.store.database.base import Database
+    from moonpool.store.secrets import SealedValues
 
 _log = logging.getLogger(__name__)
+KIND: Final = "variables of a key"
 REMEMBERED_S: Final = 0.8
 """Less than a second by what a request may take from its verification to its effect."""
 REMEMBERED_MAX: Final = 10_000
+OPENED_MAX: Final = 1_000
 LAST_USED_S: Final = 60.0
 """How exactly it is known when a key was used last."""
 _NOTES_MAX: Final = 64
@@ -49,29 +54,37 @@ class Keys:
         self,
         database: Database,
         *,
+        sealed: SealedValues | None = None,
         region: str = "local",
         clock: Callable[[], float] = time.time,
         monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._table, self._region = KeyTable(database), region
+        """`sealed` seals variables of keys; without it there are none."""
+        self._table, self._sealed, self._region = KeyTable(database), sealed, region
         self._clock, self._monotonic = clock, monotonic
         self._remembered: dict[bytes, _Remembered] = {}
+        self._opened: dict[str, Mapping[str, str]] = {}  # variables by sealed text
         self._noted_at: dict[str, float] = {}
         self._notes: set[asyncio.Task[None]] = set()
 
     async def create(self, spec: KeySpec) -> NewKey:
-        """A key of an organisation that exists. The result alone holds its text."""
+        """A key of an organisation that exists. The result alone holds its text. Raises SecretStoreError, too."""
         check_id(spec.organisation_id)
         check_name(spec.name, what="a key")
         new = make_key(spec, self._region, self._clock())
+        if spec.variables:
+            assert self._sealed is not None
+            text = json.dumps(dict(spec.variables), ensure_ascii=False)
+            sealed = await asyncio.to_thread(self._sealed.seal, new.stored.place, text)
+            new = NewKey(replace(new.stored, sealed_variables=sealed), new.text)
         try:
-            was_added = await self._table.add(new.stored)
+            problem = await self._table.add(new.stored)
         except IntegrityError:
             raise InputError(
                 f"there is no organisation {spec.organisation_id}; `moonpool orgs create` makes it"
             ) from None
-        if not was_added:
-            raise InputError(f"organisation {spec.organisation_id} has {KEYS_MAX:,} keys, which is the most")
+        if problem:
+            raise InputError(problem)
         return new
 
     async def all(self, organisation_id: str | None = None) -> Sequence[ApiKey]:
@@ -80,7 +93,7 @@ class Keys:
     async def find(self, key_id: str) -> ApiKey:
         found = await self._table.find(key_id)
         if found is None:
-            raise _unknown(key_id)
+            raise UnknownKeyError(key_id)
         return found
 
     async def is_empty(self) -> bool:
@@ -92,7 +105,7 @@ class Keys:
         changed = await self._table.revoke(key_id, self._clock())
         self._remembered.clear()
         if changed is None:
-            raise _unknown(key_id)
+            raise UnknownKeyError(key_id)
         return changed
 
     async def limit(self, key_id: str, limits: CallerLimits) -> None:
@@ -100,7 +113,7 @@ class Keys:
         found = await self._table.limit(key_id, limits)
         self._remembered.clear()
         if not found:
-            raise _unknown(key_id)
+            raise UnknownKeyError(key_id)
 
     async def verify(self, credential: str) -> ApiKey | None:
         """The key that `credential` is; None: it is no key, or unknown, revoked, expired or of a disabled organisation.
@@ -123,6 +136,18 @@ class Keys:
             return None
         self._note_use(known.key)
         return known.key
+
+    async def variables_of(self, key: ApiKey) -> Mapping[str, str]:
+        """Those that it gives code. Raises SecretStoreError."""
+        if not key.sealed_variables:
+            return {}
+        if (known := self._opened.get(key.sealed_variables)) is not None:
+            return known
+        assert self._sealed is not None
+        text = await asyncio.to_thread(self._sealed.open, key.place, key.sealed_variables)
+        if len(self._opened) >= OPENED_MAX:
+            self._opened.clear()
+        return self._opened.setdefault(key.sealed_variables, json.loads(text))
 
     async def lapsed(self, key_ids: Collection[str]) -> set[str]:
         """Those of `key_ids` that count no more, as the database says now: revoked, expired, of a disabled
@@ -163,7 +188,3 @@ class Keys:
             await self._table.note_use(key_id, now, unless_since=now - LAST_USED_S)
         except DatabaseError as error:
             _log.warning("when key %s was used last cannot be kept: %s", key_id, error)
-
-
-def _unknown(key_id: str) -> InputError:
-    return InputError(f"there is no key {key_id[:40]!r}; `moonpool keys list` shows all with their ids")

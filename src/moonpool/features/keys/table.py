@@ -9,7 +9,7 @@ from sqlalchemy import func, insert, or_, select, update
 from moonpool.core.scopes import SCOPES
 from moonpool.features.caller_limits.model import CallerLimits, limit_columns
 from moonpool.features.keys.model import KEYS_MAX, ApiKey
-from moonpool.store.database.tables import API_KEY, ORGANISATION
+from moonpool.store.database.tables import API_KEY, ORGANISATION, SANDBOX_CONFIGURATION
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -27,8 +27,8 @@ class KeyTable:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def add(self, key: ApiKey) -> bool:
-        """Keep a new one; False: its organisation has too many. Raises IntegrityError when there is no organisation."""
+    async def add(self, key: ApiKey) -> str:
+        """Keep a new one; returns why not, or nothing. Raises IntegrityError when there is no organisation."""
         values = {
             "id": key.key_id,
             "organisation_id": key.organisation_id,
@@ -40,14 +40,30 @@ class KeyTable:
             "created_at": key.created_at,
             "expires_at": key.expires_at,
             **limit_columns(key.limits),
+            "configuration_id": key.configuration_id,
+            "workspace_thread": key.workspace_thread,
+            "variable_names": "\n".join(key.variable_names),
+            "variables": key.sealed_variables,
         }
         own = select(func.count()).select_from(API_KEY).where(API_KEY.c.organisation_id == key.organisation_id)
 
-        def work(connection: Connection) -> bool:
+        # INVARIANT: the configuration is there as long as the key is (`sandbox_configurations.table`).
+        configuration = (
+            select(SANDBOX_CONFIGURATION.c.name)
+            .where(
+                SANDBOX_CONFIGURATION.c.organisation_id == key.organisation_id,
+                SANDBOX_CONFIGURATION.c.configuration_id == key.configuration_id,
+            )
+            .with_for_update()
+        )
+
+        def work(connection: Connection) -> str:
             if connection.execute(own).scalar_one() >= KEYS_MAX:
-                return False
+                return f"organisation {key.organisation_id} has {KEYS_MAX:,} keys, which is the most"
+            if key.configuration_id is not None and connection.execute(configuration).first() is None:
+                return "the sandbox configuration of the key is not there any more; name another"
             connection.execute(insert(API_KEY).values(values))
-            return True
+            return ""
 
         return await self._database.write(work)
 
@@ -128,5 +144,9 @@ def _key(row: Row[Any]) -> ApiKey:
         revoked_at=row.revoked_at,
         last_used_at=row.last_used_at,
         limits=CallerLimits.parse(rate=row.rate_limit, concurrency=row.concurrency_max, quota=row.quota),
+        configuration_id=row.configuration_id,
+        workspace_thread=row.workspace_thread,
+        variable_names=tuple(filter(None, (row.variable_names or "").split("\n"))),
+        sealed_variables=row.variables or "",
         digest=bytes(row.digest),
     )

@@ -21,6 +21,15 @@ class OneOrganisationError(MoonpoolError):
     fault = Fault.HOST
 
 
+class UnknownOrganisationError(InputError):
+    """There is no organisation of this id (HTTP 404)."""
+
+    code = "organisation_unknown"
+
+    def __init__(self, organisation_id: str) -> None:
+        super().__init__(f"there is no organisation {organisation_id[:80]!r}; `moonpool orgs list` shows all")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Organisation:
     """Its id is its tenant's id, and so a part of paths on the disk."""

@@ -18,6 +18,7 @@ from moonpool.features.organisations.model import (
     ORGANISATIONS_MAX,
     OneOrganisationError,
     Organisation,
+    UnknownOrganisationError,
     check_id,
     check_name,
 )
@@ -82,7 +83,7 @@ class Organisations:
         found = await self._table.limit(organisation_id, limits)
         self._open.clear()
         if not found:
-            raise _unknown(organisation_id)
+            raise UnknownOrganisationError(organisation_id)
 
     async def _find_open(self, organisation_id: str) -> Organisation | None:
         now = self._monotonic()
@@ -128,7 +129,7 @@ class Organisations:
         found = await self._table.set_disabled(organisation_id, disabled_at)
         self._open.clear()
         if not found:
-            raise _unknown(organisation_id)
+            raise UnknownOrganisationError(organisation_id)
 
     @staticmethod
     def _one_only(first: str) -> OneOrganisationError:
@@ -136,7 +137,3 @@ class Organisations:
             f"this machine keeps one organisation only, which is {first}: without root all sandboxes have one uid, "
             "which is not enough to keep two organisations apart; run the service, and this command, as root"
         )
-
-
-def _unknown(organisation_id: str) -> InputError:
-    return InputError(f"there is no organisation {organisation_id[:80]!r}; `moonpool orgs list` shows all")

@@ -201,7 +201,7 @@ def _told(status: int, data: bytes) -> MoonpoolError:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         pass
     if status in {401, 403}:
-        code, words = "authentication_failed", f"the service refuses this credential ({status}); check the key"
+        code, words = "authentication_failed", f"the service refuses this key ({status}); use one that is valid there"
         return error_of(ErrorBody(code=code, message=words, fault="caller"))
     if status in {502, 503, 504}:
         return unreachable(f"what stands before it answers {status}")

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 CREDENTIAL_CHARS_MAX: Final = 16 * 1024
 _CALLER: Final = "moonpool.caller"
+_CHALLENGE: Final = "moonpool.challenge"
 
 
 class Admission(Protocol):
@@ -81,7 +82,7 @@ class Bearers:
     def _credential(scope: HttpScope) -> str:
         given = [value for name, value in scope["headers"] if name == b"authorization"]
         if not given:
-            raise AuthenticationError("this service needs a credential; send it as `Authorization: Bearer ...`")
+            raise AuthenticationError
         scheme, _, credential = given[0].decode("latin-1").partition(" ")
         credential = credential.strip()
         usable = (
@@ -95,14 +96,24 @@ class Bearers:
         return self.make_challenge(scope, missing)
 
 
-def keep_caller(scope: HttpScope, caller: HttpCaller) -> None:
-    """Let what handles this request know its caller."""
+def keep_caller(scope: HttpScope, caller: HttpCaller, admission: Admission | None = None) -> None:
+    """Let what handles this request, and the log, know its caller; with `admission` also how to refuse it should its
+    credential count no more.
+    """
     scope[_CALLER] = caller
+    if admission is not None:
+        scope[_CHALLENGE] = admission.challenge
 
 
 def known_caller(scope: HttpScope) -> HttpCaller | None:
     """The caller of a request, if it was admitted."""
     return scope.get(_CALLER)
+
+
+def challenge_in(scope: HttpScope) -> str:
+    """`WWW-Authenticate` for a request whose credential counts no more, though it was admitted."""
+    challenge: Callable[[HttpScope], str] = scope.get(_CHALLENGE, key_challenge)
+    return challenge(scope)
 
 
 def caller_in(scope: HttpScope) -> HttpCaller:

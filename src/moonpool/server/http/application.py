@@ -16,11 +16,12 @@ from starlette.routing import Match, Mount, Route, Router
 from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.features.caller_limits.model import LimitExceededError
 from moonpool.server.http.admission import caller_in, keep_caller
+from moonpool.server.http.baponi_errors import baponi_answer, is_baponi_path
 from moonpool.server.http.callers import AuthenticationError, ScopeError
 from moonpool.server.http.health import healthz, readyz
 from moonpool.server.http.request_limits import ClientGoneError, RequestError
 from moonpool.server.http.request_spans import begin_request, end_request
-from moonpool.server.http.responses import limit_error, plain_error, rpc_error
+from moonpool.server.http.responses import limit_error, plain_error, rpc_error, unauthorized
 from moonpool.server.http.sessions.bodies import error_answer
 from moonpool.server.http.sessions.errors import UnknownPathError
 from moonpool.server.mcp.profiles import UnknownProfileError
@@ -105,7 +106,7 @@ class Application:
         caller = await self._admission.caller(scope)
         if self._limiter is not None:
             await self._limiter.take(caller)
-        keep_caller(scope, caller)
+        keep_caller(scope, caller, self._admission)
         if self._tracing is not None:
             begin_request(self._tracing, scope)
         await self._router(scope, self._admitted_again(scope, receive), send)
@@ -135,13 +136,12 @@ class Application:
 
     def _refusal(self, scope: Scope, error: Exception) -> Response:
         """SECURITY: errors of this host are not shown to whoever calls from elsewhere; the log has them."""
+        if isinstance(error, AuthenticationError):
+            return unauthorized(error, self._admission.challenge(scope))
         if scope["path"].startswith(_SESSIONS_PATH):
-            return self._refusal_about_sessions(scope, error)
+            return _refusal_about_sessions(scope, error)
         rpc = scope["path"].startswith(_RPC_PATHS)
         match error:
-            case AuthenticationError():
-                challenge = {"www-authenticate": self._admission.challenge(scope)}
-                return plain_error(401, "unauthorized", str(error), challenge)
             case ScopeError():
                 challenge = {"www-authenticate": self._admission.challenge(scope, error.scope)}
                 return plain_error(403, error.code, str(error), challenge)
@@ -166,17 +166,17 @@ class Application:
                 text = "Internal error; the server's log says more"
                 return rpc_error(500, text) if rpc else plain_error(500, "internal_error", text)
 
-    def _refusal_about_sessions(self, scope: Scope, error: Exception) -> Response:
-        """The same in the form that `/v1/openapi.json` describes."""
-        match error:
-            case AuthenticationError():
-                return error_answer(error, 401, {"www-authenticate": self._admission.challenge(scope)})
-            case RequestError():
-                return error_answer(error, error.status, error.headers)
-            case DatabaseError():
-                return error_answer(error, 503)
-            case _:
-                return error_answer(error)
+
+def _refusal_about_sessions(scope: Scope, error: Exception) -> Response:
+    """The same in the form that `/v1/openapi.json` describes."""
+    answer = baponi_answer if is_baponi_path(scope["path"]) else error_answer
+    match error:
+        case RequestError():
+            return answer(error, error.status, error.headers)
+        case DatabaseError():
+            return answer(error, 503)
+        case _:
+            return answer(error)
 
 
 def asgi_route(path: str, endpoint: ASGIApp) -> Route:
@@ -217,6 +217,7 @@ def admins_only(endpoint: ASGIApp, organisation: str) -> ASGIApp:
 
 async def _nothing_here(scope: Scope, receive: Receive, send: Send) -> None:
     if scope["path"].startswith(_SESSIONS_PATH):  # of a character that Starlette has in no path
-        await error_answer(UnknownPathError())(scope, receive, send)
+        answer = baponi_answer if is_baponi_path(scope["path"]) else error_answer
+        await answer(UnknownPathError())(scope, receive, send)
         return
     await plain_error(404, "not_found", "there is nothing at this path; MCP is at /mcp")(scope, receive, send)

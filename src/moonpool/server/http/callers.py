@@ -9,23 +9,26 @@ the id of the only tenant that the request can reach, `(organisation, principal)
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.features.caller_limits.model import NO_LIMITS, CallerLimits
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from moonpool.core.scopes import Scope
 
 
 class AuthenticationError(MoonpoolError):
-    """A credential is missing, wrong, expired or revoked: 401. The message does not say which of the last three."""
+    """A credential is missing, wrong, expired or revoked: 401. The message, Baponi's, does not say which."""
 
     code = "authentication_failed"
     fault = Fault.CALLER
+
+    def __init__(self) -> None:
+        super().__init__("Invalid or revoked API key.")
 
 
 class ScopeError(MoonpoolError):
@@ -56,6 +59,11 @@ class HttpCaller:
     limits: CallerLimits = NO_LIMITS  # its own
     is_terminal: bool = False
     """A command of the service's own user, through its socket (`store.service_socket`)."""
+    configuration_id: str | None = None
+    """The sandbox configuration of its key; None: its organisation's default (`features.sandbox_configurations`)."""
+    workspace_thread: str | None = None  # of its key: what tools of a workspace work on
+    variables: Mapping[str, str] = field(default_factory=dict[str, str], repr=False, hash=False)
+    """What its key gives code beside the configuration's. SECURITY: never logged, never answered."""
 
     def require(self, scope: Scope) -> None:
         """Raises ScopeError without it."""
@@ -79,4 +87,4 @@ async def authenticated(credential: str, authenticators: Sequence[Authenticator]
     for authenticator in authenticators:
         if (caller := await authenticator.authenticate(credential)) is not None:
             return caller
-    raise AuthenticationError("the credential is not valid; use one that is")
+    raise AuthenticationError

@@ -12,15 +12,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias
 
 from moonpool.store.database.base import DatabaseError
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Awaitable, Callable, Collection
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Sequence
+    from collections.abc import Set as AbstractSet
 
     from moonpool.server.http.principal_servers import PrincipalServers
-    from moonpool.server.http.sessions.registry import SessionRegistry
 
 LOOK_EVERY_S: Final = 0.2
 """With the 0.8 s for which a good key is remembered this is a second."""
@@ -32,12 +32,20 @@ FindLapsed: TypeAlias = "Callable[[Collection[Owner]], Awaitable[Collection[Owne
 """Those of these callers whose credential no longer counts; raises DatabaseError."""
 
 
+class OpenWork(Protocol):
+    """What callers have open: sessions, transfers of files."""
+
+    @property
+    def owners(self) -> AbstractSet[Owner]: ...
+    def end_owner(self, organisation: str, principal: str, /) -> None: ...
+
+
 @asynccontextmanager
 async def lapsed_callers_ended(
-    servers: PrincipalServers, sessions: SessionRegistry, find: FindLapsed
+    servers: PrincipalServers, works: Sequence[OpenWork], find: FindLapsed
 ) -> AsyncGenerator[None]:
     """Look for them inside the block."""
-    looking = asyncio.create_task(_look(servers, sessions, find))
+    looking = asyncio.create_task(_look(servers, works, find))
     try:
         yield
     finally:
@@ -45,11 +53,11 @@ async def lapsed_callers_ended(
         await asyncio.gather(looking, return_exceptions=True)
 
 
-async def _look(servers: PrincipalServers, sessions: SessionRegistry, find: FindLapsed) -> None:
+async def _look(servers: PrincipalServers, works: Sequence[OpenWork], find: FindLapsed) -> None:
     could_ask = True
     while True:
         await asyncio.sleep(LOOK_EVERY_S)
-        owners = servers.owners | sessions.owners
+        owners = servers.owners.union(*(one.owners for one in works))
         if not owners:
             continue
         try:
@@ -66,4 +74,5 @@ async def _look(servers: PrincipalServers, sessions: SessionRegistry, find: Find
         for organisation, principal in lapsed:
             _log.info("the credential of %s of %s counts no more: what it has open ends", principal, organisation)
             servers.end_caller(organisation, principal)
-            sessions.end_owner(organisation, principal)
+            for one in works:
+                one.end_owner(organisation, principal)

@@ -6,6 +6,7 @@
 | POST `initialize` | opens a session |
 | POST, GET, DELETE with `Mcp-Session-Id` | of that session |
 | any other POST | one request or batch without a session |
+| any of a stateless profile | one request, whatever its headers say of sessions; see `stateless_mcp` |
 
 SECURITY: nothing is read from a request before its caller is known.
 """
@@ -19,7 +20,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moonpool.features.caller_limits.model import LimitExceededError
-from moonpool.server.http import sessionless, sse_endpoint
+from moonpool.server.http import sessionless, sse_endpoint, stateless_mcp
 from moonpool.server.http.admission import caller_in
 from moonpool.server.http.mcp_session import SESSION_HEADER
 from moonpool.server.http.request_limits import RequestError, read_body
@@ -56,7 +57,7 @@ if TYPE_CHECKING:
     from moonpool.server.http.callers import HttpCaller
     from moonpool.server.http.mcp_session import McpSession
     from moonpool.server.http.principal_servers import PrincipalServer, PrincipalServers
-    from moonpool.server.mcp.profiles import Profiles
+    from moonpool.server.mcp.profiles import Profile, Profiles
 
 LAST_EVENT_HEADER: Final = "last-event-id"
 _HANDSHAKE_S: Final = 30.0
@@ -78,6 +79,11 @@ class McpEndpoints:
             match scope["method"]:
                 case "POST":
                     await self._post(server, scope, receive, send)
+                case "GET" if server.stateless is not None:
+                    caller_in(scope).require("execute")
+                    await _quiet_stream(server, Headers(scope=scope))(scope, receive, send)
+                case _ if server.stateless is not None:
+                    await stateless_mcp.no_method()(scope, receive, send)
                 case "GET":
                     caller_in(scope).require("execute")
                     await _get(server, Headers(scope=scope))(scope, receive, send)
@@ -89,8 +95,8 @@ class McpEndpoints:
                     await response(scope, receive, send)
 
     async def sse(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """`GET /sse`."""
-        server = await self._server(scope)
+        """`GET /sse`. Raises RequestError."""
+        server = await self._server_of_sessions(scope)
         if scope["method"] != "GET":
             response = rpc_error(
                 405, "use GET; messages go to the address that the stream names", headers={"allow": "GET"}
@@ -103,12 +109,12 @@ class McpEndpoints:
         await response(scope, receive, send)
 
     async def message(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """`POST /message?sessionId=`."""
-        with (await self._server(scope)).using() as server:
+        """`POST /message?sessionId=`. Raises RequestError."""
+        with (await self._server_of_sessions(scope)).using() as server:
             if scope["method"] != "POST":
                 await rpc_error(405, "use POST", headers={"allow": "POST"})(scope, receive, send)
                 return
-            value = await self._read(scope, receive)
+            value = await self._read(server, scope, receive)
             require_rights(caller_in(scope), value)
             session_id = Request(scope).query_params.get("sessionId")
             ended = await self._begun(server, caller_in(scope), value)
@@ -119,19 +125,30 @@ class McpEndpoints:
 
     async def _server(self, scope: Scope) -> PrincipalServer:
         """The server of this caller with the profile that the path or the credential names."""
+        return await self._servers.get(caller_in(scope), self._profile(scope))
+
+    async def _server_of_sessions(self, scope: Scope) -> PrincipalServer:
+        profile = self._profile(scope)
+        if profile.is_stateless:
+            raise RequestError(404, f"there is nothing at this path in the profile {profile.name}; MCP is at /mcp")
+        return await self._servers.get(caller_in(scope), profile)
+
+    def _profile(self, scope: Scope) -> Profile:
+        """Raises UnknownProfileError."""
         caller = caller_in(scope)
         named = scope.get("path_params", {}).get("profile")
         if named is not None and caller.profile is not None and named != caller.profile:
             raise UnknownProfileError(f"there is no profile {named[:60]!r} for this credential; use /mcp")
-        return await self._servers.get(caller, self._profiles.find(caller.profile or named or DEFAULT_PROFILE))
+        return self._profiles.find(caller.profile or named or DEFAULT_PROFILE)
 
-    async def _read(self, scope: Scope, receive: Receive) -> Any:
+    async def _read(self, server: PrincipalServer, scope: Scope, receive: Receive) -> Any:
         """The decoded body. Raises RequestError."""
         headers = Headers(scope=scope)
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != JSON:
             raise RequestError(415, f"the body must be {JSON}, not {kind[:80] or 'unnamed'}", {"connection": "close"})
-        body = await read_body(scope["headers"], receive, bytes_max=self._body_bytes_max)
+        bytes_max = min(self._body_bytes_max, server.profile.body_bytes_max or self._body_bytes_max)
+        body = await read_body(scope["headers"], receive, bytes_max=bytes_max)
         try:
             value: Any = parse_line(body)
         except ValueError as error:
@@ -145,16 +162,23 @@ class McpEndpoints:
         accepted = Accepted.of(headers)
         if not (accepted.json or accepted.streams):
             raise RequestError(406, f"the answer is {JSON} or {STREAM}; accept one of them", {"connection": "close"})
-        value = await self._read(scope, receive)
-        version = headers.get(VERSION_HEADER)
-        if (refusal := version_problem(version, value)) is not None:
+        value = await self._read(server, scope, receive)
+        version, stateless = headers.get(VERSION_HEADER), server.stateless
+        problem_of = version_problem if stateless is None else stateless_mcp.version_problem
+        if (refusal := problem_of(version, value)) is not None:
             await refusal(scope, receive, send)
             return
         require_rights(caller_in(scope), value)
-        modern = is_modern(version)
+        modern = stateless is None and is_modern(version)
         ended = await self._begun(server, caller_in(scope), value, modern=modern)
         if isinstance(ended, Response):
             await ended(scope, receive, send)
+        elif stateless is not None:
+            try:
+                response = await stateless_mcp.answer(stateless, accepted, value, receive)
+            finally:
+                ended()
+            await response(scope, receive, send)
         elif modern:
             try:
                 await _modern(server, scope, value, receive, send)
@@ -237,6 +261,12 @@ async def _open_session(server: PrincipalServer, accepted: Accepted, value: Any,
     if not opened:
         del response.headers[SESSION_HEADER]
     return response
+
+
+def _quiet_stream(server: PrincipalServer, headers: Headers) -> Response:
+    if not _takes_streams(headers):
+        return rpc_error(406, f"the answer is {STREAM}; accept it")
+    return stateless_mcp.listen(server)
 
 
 def _get(server: PrincipalServer, headers: Headers) -> Response:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from contextlib import contextmanager, suppress
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
@@ -21,6 +21,7 @@ from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.server.http.event_streams import EventLog
 from moonpool.server.http.mcp_session import McpSession
 from moonpool.server.mcp.server import OwnServer
+from moonpool.server.mcp.stateless import StatelessTools
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Generator
@@ -54,7 +55,7 @@ class ServiceBusyError(MoonpoolError):
 class ToolsSource(Protocol):
     """Opens what a caller uses (`moonpool.bootstrap.service.Service`)."""
 
-    async def open_tools(self, caller: HttpCaller, profile: Profile, /) -> ServedTools | OwnServer:
+    async def open_tools(self, caller: HttpCaller, profile: Profile, /) -> ServedTools | OwnServer | StatelessTools:
         """The tools of this caller, whose tenant is opened for it. They are closed by who asked for them."""
         ...
 
@@ -80,14 +81,18 @@ class ServerKey:
 class PrincipalServer:
     """The tools of one caller, its sessions, and a server for requests without one."""
 
-    def __init__(self, tools: ServedTools | OwnServer, profile: Profile) -> None:
-        self._tools, self._profile = tools, profile
-        self._running_tool = None if isinstance(tools, OwnServer) else tools.offer.runs  # None: any of them
+    def __init__(self, tools: ServedTools | OwnServer | StatelessTools, profile: Profile) -> None:
+        self._tools, self.profile = tools, profile
         self._log = EventLog()
         self.sessions: dict[str, McpSession] = {}
         self.sse_connections: dict[str, SseConnection] = {}
-        self.server = profile.make_server(tools)  # of all requests that have no session
-        self.modern = StreamableHTTPSessionManager(self.server, stateless=True)
+        self.quiet_streams: set[asyncio.Event] = set()  # those of a stateless profile; setting one ends it
+        self.stateless: StatelessTools | None = None
+        self._modern: StreamableHTTPSessionManager | None = None
+        if isinstance(tools, StatelessTools):
+            self.stateless = tools
+        else:
+            self._modern = StreamableHTTPSessionManager(profile.make_server(tools), stateless=True)
         self._leave, self._is_over = asyncio.Event(), False
         self._closing = set[asyncio.Task[None]]()
         self._lingering: dict[asyncio.Task[None], SseConnection] = {}
@@ -96,9 +101,22 @@ class PrincipalServer:
         self._requests = 0
         self.used_at = _now()
 
+    @property
+    def modern(self) -> StreamableHTTPSessionManager:
+        """The SDK's entry for requests of 2026-07-28."""
+        assert self._modern is not None, "a stateless profile has no server of the SDK"
+        return self._modern
+
+    @property
+    def server(self) -> Server[Any]:
+        """The server of all requests that have no session."""
+        return self.modern.app
+
     async def _hold(self) -> None:
         """The SDK's manager must be left by the task that entered it."""
-        async with self.modern.run():
+        async with AsyncExitStack() as stack:
+            if self._modern is not None:
+                await stack.enter_async_context(self._modern.run())
             self._running.set()
             await self._leave.wait()
 
@@ -110,12 +128,13 @@ class PrincipalServer:
     @property
     def is_idle(self) -> bool:
         """Whether nobody uses it, and no execution goes on without a request."""
-        return not (self._requests or self.sessions or self.sse_connections or self._tools.is_busy)
+        used = self._requests or self.sessions or self.sse_connections or self.quiet_streams
+        return not (used or self._tools.is_busy)
 
     @property
     def is_resting(self) -> bool:
         """Whether it has nothing but sessions in which nothing runs and to which nobody listens."""
-        busy = self._requests or self.sse_connections or self._tools.is_busy
+        busy = self._requests or self.sse_connections or self.quiet_streams or self._tools.is_busy
         return not busy and all(session.is_idle for session in self.sessions.values())
 
     @property
@@ -126,7 +145,13 @@ class PrincipalServer:
 
     def runs(self, name: object) -> bool:
         """Whether a call of the tool `name` begins an execution: code, or one tool where tools are called directly."""
-        return self._running_tool is None or name == self._running_tool
+        match self._tools:
+            case StatelessTools() as tools:
+                return tools.runs(name)
+            case OwnServer():
+                return True
+            case tools:
+                return name == tools.offer.runs
 
     @contextmanager
     def using(self) -> Generator[PrincipalServer]:
@@ -140,7 +165,8 @@ class PrincipalServer:
             self.used_at = _now()
 
     def make_server(self) -> Server[Any]:
-        return self._profile.make_server(self._tools)
+        assert not isinstance(self._tools, StatelessTools), "a stateless profile has no connections"
+        return self.profile.make_server(self._tools)
 
     def open_session(self) -> McpSession:
         """A session whose handshake is to come. Raises ServiceBusyError."""
@@ -186,10 +212,14 @@ class PrincipalServer:
             session.end_listening()
         for connection in self.sse_connections.values():
             connection.leave()
+        for over in self.quiet_streams:
+            over.set()
 
     async def close(self) -> None:
         """End everything that runs."""
         self._is_over = True
+        for over in self.quiet_streams:
+            over.set()
         for session in tuple(self.sessions.values()):
             self.close_session(session)
         for connection in tuple(self.sse_connections.values()):

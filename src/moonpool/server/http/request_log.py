@@ -1,8 +1,8 @@
 """One line of JSON for each request, when an operator asks for it, and the same form for all other log records.
 
-SECURITY: a line holds no header, no query (`/message` has a session's id there), no body, no result and nothing that a
-caller wrote but the path and the name of a method, both bounded and within a set of characters. Of an exception its
-type is told, since its text may quote what a server or a caller wrote.
+SECURITY: a line holds no header, no query (`/message` has a session's id there), no token of a signed URL, no body, no
+result and nothing that a caller wrote but the path and the name of a method, both bounded and within a set of
+characters. Of an exception its type is told, since its text may quote what a server or a caller wrote.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+BLOBS_PATH: Final = "/v1/blobs/"
+"""What stands behind it is a credential."""
 REQUEST_ID_HEADER: Final = b"x-request-id"
 _PATH_CHARS_MAX: Final = 160
 _TEXT_CHARS_MAX: Final = 4000
@@ -51,6 +53,14 @@ class JsonLines(logging.Handler):
             text = "a line that cannot be shown"
         line = {"level": record.levelname.lower(), "logger": record.name, "message": text[:_TEXT_CHARS_MAX]}
         self._say(json_line({**line, **({} if kind is None else {"error": kind.__name__})}))
+
+
+def shown_path(scope: Scope) -> str:
+    """The path of a request as a log may hold it."""
+    path: str = scope["path"]
+    if path.startswith(BLOBS_PATH):
+        return f"{BLOBS_PATH}..."
+    return _UNSHOWN.sub("?", path[:_PATH_CHARS_MAX])
 
 
 def json_line(members: dict[str, Any]) -> str:
@@ -93,7 +103,7 @@ class RequestLog:
                 "organisation": None if caller is None else caller.organisation,
                 "principal": None if caller is None else caller.principal,
                 "http": scope["method"][:16],
-                "path": _UNSHOWN.sub("?", scope["path"][:_PATH_CHARS_MAX]),
+                "path": shown_path(scope),
                 "method": scope.get(_METHOD),
                 "status": status or None,  # None: the connection broke first
                 "ms": round((time.perf_counter() - began) * 1000, 1),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from moonpool.features.caller_limits.model import LimitExceededError
+    from moonpool.server.http.callers import AuthenticationError
     from moonpool.server.mcp.messages import Payload, RequestId
 
 JSON: Final = "application/json"
@@ -36,6 +37,11 @@ def plain_error(
     """An error where no JSON-RPC is spoken."""
     told = {"error": code, "message": message, **({} if data is None else {"data": data})}
     return json_response(json.dumps(told, ensure_ascii=False).encode(), status, headers)
+
+
+def unauthorized(error: AuthenticationError, challenge: str) -> Response:
+    """401, the same body wherever it happens (J-038, X-18): clients compare it."""
+    return plain_error(401, "unauthorized", str(error), {"www-authenticate": challenge})
 
 
 def limit_error(error: LimitExceededError, *, rpc: bool, request_id: RequestId | None = None) -> Response:

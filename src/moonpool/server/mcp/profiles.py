@@ -12,6 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moonpool.core.errors import Fault, MoonpoolError
 from moonpool.core.phrases import near_names
+from moonpool.server.mcp.baponi import definitions as baponi
+from moonpool.server.mcp.baponi.served import BaponiTools
+from moonpool.server.mcp.codegen import tool_table as codegen
+from moonpool.server.mcp.codegen.served import CodegenTools
 from moonpool.server.mcp.direct.tools import DirectTools
 from moonpool.server.mcp.server import build_server
 from moonpool.server.mcp.tools import CodeTools
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
 
     from moonpool.server.mcp.client_requests import Bindings
     from moonpool.server.mcp.server import OwnServer, ServedTools
+    from moonpool.server.mcp.stateless import StatelessTools
     from moonpool.server.mcp.tools import ServedApp
 
 DEFAULT_PROFILE: Final = "code"
@@ -38,11 +43,15 @@ class UnknownProfileError(MoonpoolError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """One profile. `make_tools` is called once for each caller, `make_server` for each of its connections."""
+    """One profile. `make_tools` is called once for each caller, `make_server` for each of its connections; one that
+    `is_stateless` has none: its tools answer each request, and there is no `/sse` for it.
+    """
 
     name: str
-    make_tools: Callable[[ServedApp, Bindings], ServedTools | OwnServer]
+    make_tools: Callable[[ServedApp, Bindings], ServedTools | OwnServer | StatelessTools]
     make_server: Callable[[ServedTools | OwnServer], Server[Any]] = field(default=build_server)
+    is_stateless: bool = False
+    body_bytes_max: int | None = None  # of one POST, where it is less than the service's
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,4 +75,8 @@ class Profiles:
 
 CODE: Final = Profile(name=DEFAULT_PROFILE, make_tools=CodeTools)
 DIRECT: Final = Profile(name="direct", make_tools=DirectTools)
-PROFILES: Final = Profiles.of([CODE, DIRECT])
+BAPONI: Final = Profile(
+    name=baponi.PROFILE, make_tools=BaponiTools, is_stateless=True, body_bytes_max=baponi.BODY_BYTES_MAX
+)
+CODEGEN: Final = Profile(name=codegen.PROFILE, make_tools=CodegenTools)
+PROFILES: Final = Profiles.of([CODE, DIRECT, BAPONI, CODEGEN])

@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from moonpool.engine.tool_registry import ToolRegistry
     from moonpool.features.learned_types.service import LearnedTypes
     from moonpool.server.mcp.client_requests import Bindings
+    from moonpool.server.mcp.sandbox_services import SandboxServices
     from moonpool.tracing.spans import Tracing
 
 ANSWER_CHARS_MAX: Final = 8 * 1024**2
@@ -70,6 +71,10 @@ class ServedApp(CallingApp, Protocol):
     def learned_types(self) -> LearnedTypes: ...
     @property
     def vectors(self) -> Vectors | None: ...
+    @property
+    def sandbox_services(self) -> SandboxServices | None:
+        """Executions by one call and stored trees; None: this process offers neither."""
+        ...
 
 
 class CodeTools:

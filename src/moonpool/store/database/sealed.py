@@ -47,6 +47,21 @@ class SealedRows:
         body = self.seal(name, text)
         KeptRows(self.rows).change(lambda change: change.put(name, body))
 
+    def first(self, name: str, text: str) -> str:
+        """The text under this name, which is now `text` if there was none: of several writers the first counts."""
+        kept = KeptRows(self.rows)
+        if (found := kept.get(name)) is None:
+            sealed = self.seal(name, text)
+
+            def work(change: Change) -> bytes:
+                if (there := change.get(name)) is not None:
+                    return there.body
+                change.put(name, sealed)
+                return sealed
+
+            found = kept.change(work)
+        return self.open(name, found)
+
     def remove(self, name: str) -> bool:
         """Remove a text; False if there was none. Needs no key."""
         return KeptRows(self.rows).change(lambda change: change.remove(name))

@@ -36,6 +36,7 @@ ORGANISATION: Final = Table(
     Column("rate_limit", String(32)),
     Column("concurrency_max", Integer),
     Column("quota", String(32)),
+    Column("default_configuration", String(64)),
 )
 
 API_KEY: Final = Table(
@@ -55,6 +56,10 @@ API_KEY: Final = Table(
     Column("rate_limit", String(32)),
     Column("concurrency_max", Integer),
     Column("quota", String(32)),
+    Column("configuration_id", String(64)),  # none: the organisation's default
+    Column("variable_names", String(8000)),
+    Column("variables", String(600_000)),  # sealed
+    Column("workspace_thread", String(128)),
     Index("api_key_by_organisation", "organisation_id"),
 )
 
@@ -169,6 +174,37 @@ ORGANISATION_SERVER: Final = Table(
     Column("removed_at", Double),  # the row goes when that stands in the journal, too
 )
 
+SANDBOX_CONFIGURATION: Final = Table(
+    "sandbox_configuration",
+    METADATA,
+    Column("organisation_id", String(63), ForeignKey("organisation.id"), primary_key=True),
+    Column("configuration_id", String(64), primary_key=True),
+    Column("name", String(63), nullable=False),
+    Column("body", String(200_000), nullable=False),
+    Column("variable_names", String(8000), nullable=False),
+    Column("variables", String(600_000), nullable=False),  # sealed
+    Column("changed_at", Double, nullable=False),
+    Index("sandbox_configuration_by_name", "organisation_id", "name", unique=True),
+)
+
+TOOL_SWITCHED_OFF: Final = Table(
+    "tool_switched_off",
+    METADATA,
+    Column("organisation_id", String(63), ForeignKey("organisation.id"), primary_key=True),
+    Column("tool", String(400), primary_key=True),
+    Column("switched_by", String(255), nullable=False),
+    Column("switched_at", Double, nullable=False),
+)
+
+ORGANISATION_POLICY: Final = Table(
+    "organisation_policy",
+    METADATA,
+    Column("organisation_id", String(63), ForeignKey("organisation.id"), primary_key=True),
+    Column("body", String(300_000), nullable=False),  # TOML
+    Column("set_by", String(255), nullable=False),
+    Column("set_at", Double, nullable=False),
+)
+
 QUOTA_USE: Final = Table(
     "quota_use",
     METADATA,
@@ -210,4 +246,98 @@ KEPT: Final = Table(
     Column("body", LargeBinary, nullable=False),
     Column("version", BigInteger, nullable=False),
     Column("put_at", Double, nullable=False),  # on the server's clock
+)
+
+STORED_TREE: Final = Table(
+    "stored_tree",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("kind", String(8), primary_key=True),  # thread, volume
+    Column("owner", String(200), primary_key=True),
+    Column("name", String(128), primary_key=True),
+    Column("tree_id", String(32), nullable=False, unique=True),
+    Column("version", BigInteger, nullable=False),
+    Column("manifest", String(200), nullable=False),  # a blob; empty: never written
+    Column("digest", String(64), nullable=False),
+    Column("bytes_count", BigInteger, nullable=False),  # of its files
+    Column("stored_bytes", BigInteger, nullable=False),  # of its blobs
+    Column("entry_count", Integer, nullable=False),
+    Column("created_at", Double, nullable=False),  # these four on the server's clock
+    Column("used_at", Double, nullable=False),
+    Column("held_until", Double, nullable=False),
+    Column("holder", String(32), nullable=False),  # empty: nobody
+    Column("held_by", String(200), nullable=False),
+)
+
+STORED_GARBAGE: Final = Table(
+    "stored_garbage",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("garbage_id", String(32), primary_key=True),  # of a commit: its id
+    Column("state", String(8), nullable=False),  # pending: a commit that goes on; garbage; swept: being removed
+    Column("prefix", String(80), nullable=False),  # blobs that begin so, where there are no names
+    Column("bytes_count", BigInteger, nullable=False),
+    Column("due_at", Double, nullable=False),  # on the server's clock
+    Column("names", LargeBinary, nullable=False),  # a JSON list
+    Index("stored_garbage_by_due", "due_at"),
+)
+
+EXECUTION_RECORD: Final = Table(
+    "execution_record",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("trace_id", String(32), primary_key=True),
+    Column("principal", String(200), nullable=False),
+    Column("run_id", String(64), nullable=False),
+    Column("process", String(200), nullable=False),  # that runs it
+    Column("language", String(20), nullable=False),
+    Column("delivery_mode", String(20), nullable=False),
+    Column("status", String(20), nullable=False),
+    Column("thread_id", String(128)),
+    Column("metadata", String(200_000), nullable=False),  # JSON in ASCII
+    Column("exit_code", Integer),
+    Column("stdout", LargeBinary),  # UTF-8, which may hold what no text of PostgreSQL may
+    Column("stderr", LargeBinary),
+    Column("output_bytes", BigInteger, nullable=False),
+    Column("output_truncated", Boolean, nullable=False),
+    Column("error", String(100)),
+    Column("duration_ms", BigInteger, nullable=False),
+    Column("created_at", Double, nullable=False),
+    Column("completed_at", Double),
+    Column("last_seq", BigInteger, nullable=False),
+    Column("cancel_asked", Boolean, nullable=False),
+    Column("webhook_url", String(2048)),
+    Column("webhook_status", String(20)),
+    Index("execution_record_by_age", "organisation_id", "created_at"),
+    Index("execution_record_by_status", "status"),
+)
+
+EXECUTION_LABEL: Final = Table(
+    "execution_label",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("trace_id", String(32), primary_key=True),
+    Column("key", String(40), primary_key=True),
+    Column("value", String(4000), nullable=False),  # JSON in ASCII
+)
+
+WEBHOOK_DELIVERY: Final = Table(
+    "webhook_delivery",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("delivery_id", String(64), primary_key=True),
+    Column("trace_id", String(32), nullable=False),
+    Column("url", String(2048), nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("next_at", Double, nullable=False),  # this and the next on the clock that all replicas share
+    Column("claimed_until", Double, nullable=False),
+    Index("webhook_delivery_by_time", "next_at"),
+)
+
+WEBHOOK_SECRET: Final = Table(
+    "webhook_secret",
+    METADATA,
+    Column("organisation_id", String(63), primary_key=True),
+    Column("secret", String(1000), nullable=False),  # sealed
+    Column("made_at", Double, nullable=False),
 )

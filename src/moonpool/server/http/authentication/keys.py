@@ -18,16 +18,19 @@ class KeyAuthenticator:
         self._keys = keys
 
     async def authenticate(self, credential: str, /) -> HttpCaller | None:
-        """Raises AuthenticationError, which does not say what is wrong with the key, and DatabaseError."""
+        """Raises AuthenticationError, which does not say what is wrong with it, DatabaseError, SecretStoreError."""
         if not begins_like_key(credential):
             return None
         key = await self._keys.verify(credential)
         if key is None:
-            raise AuthenticationError("Invalid or revoked API key.")
+            raise AuthenticationError
         return HttpCaller(
             organisation=key.organisation_id,
             principal=f"key:{key.key_id}",
             scopes=key.scopes,
             profile=key.profile,
             limits=key.limits,
+            configuration_id=key.configuration_id,
+            workspace_thread=key.workspace_thread,
+            variables=await self._keys.variables_of(key),
         )

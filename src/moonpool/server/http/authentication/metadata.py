@@ -35,6 +35,7 @@ WELL_KNOWN: Final = "/.well-known/oauth-protected-resource"
 _AS_WELL_KNOWN: Final = "/.well-known/oauth-authorization-server"
 _OIDC_WELL_KNOWN: Final = "/.well-known/openid-configuration"
 _DOORS: Final = {"/message": SSE}
+_REMEDY: Final = "unknown, expired or revoked; send a valid key or token"
 _PUBLIC: Final = {"access-control-allow-origin": "*", "cache-control": "public, max-age=300"}
 
 
@@ -101,7 +102,13 @@ def _error_of(connection: ConnectionScope, missing: Scope | None) -> ChallengeEr
 
 
 def _bearer_challenge(error: ChallengeError = "", *, resource_metadata: str = "", scope: str = "") -> str:
-    given = {"realm": "moonpool", "error": error, "resource_metadata": resource_metadata, "scope": scope}
+    given = {
+        "realm": "moonpool",
+        "error": error,
+        "error_description": _REMEDY if error == "invalid_token" else "",
+        "resource_metadata": resource_metadata,
+        "scope": scope,
+    }
     return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in given.items() if value)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import logging
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from moonpool.core.phrases import said
 from moonpool.oauth.addresses import same_issuer
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from moonpool.server.http.authentication.signing_keys import SigningKey
     from moonpool.server.http.callers import HttpCaller
 
-NOT_GOOD: Final = "the token is not valid here, or not any more; get a new one from the authorization server"
 _log = logging.getLogger(__name__)
 
 
@@ -68,9 +67,9 @@ class TokenAuthenticator:
         try:
             check_header(token)
         except TokenRefusedError:
-            raise AuthenticationError(NOT_GOOD) from None
+            raise AuthenticationError from None
         if not is_signed(token.text, await keys.find(token.kid, token.algorithm), token.algorithm):
-            raise AuthenticationError(NOT_GOOD)
+            raise AuthenticationError
         try:
             check_claims(token, issuer=entry.url, now=self._clock())
             caller = caller_of(token.claims, entry, self._resource)
@@ -80,7 +79,7 @@ class TokenAuthenticator:
                 )
         except TokenRefusedError as why:
             _log.info("a token of %s was refused: %s", entry.name, why)
-            raise AuthenticationError(NOT_GOOD) from None
+            raise AuthenticationError from None
         return caller
 
     async def close(self) -> None:

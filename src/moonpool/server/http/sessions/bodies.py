@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import msgspec
@@ -26,9 +27,11 @@ _T = TypeVar("_T")
 BODY_S: Final = 30.0
 """How long a body of JSON may take to arrive."""
 _encode: Final = msgspec.json.Encoder().encode
+_LINE_ENDS: Final = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")
+"""SECURITY: valid in JSON, but ends of lines to some readers; code chooses what it prints."""
 
 
-async def body_of(request: Request, model: type[_T]) -> _T:
+async def body_of(request: Request, model: type[_T], *, bytes_max: int = BODY_BYTES_MAX) -> _T:
     """The body as a `model`; no body is an empty object. Raises InputError, BodyTooLargeError."""
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
     if kind != "application/json":
@@ -40,8 +43,8 @@ async def body_of(request: Request, model: type[_T]) -> _T:
         async with asyncio.timeout(BODY_S):
             async for piece in request.stream():
                 data += piece
-                if len(data) > BODY_BYTES_MAX:
-                    raise BodyTooLargeError(f"the body is larger than {BODY_BYTES_MAX:,} bytes; put data into files")
+                if len(data) > bytes_max:
+                    raise BodyTooLargeError(f"the body is larger than {bytes_max:,} bytes; put data into files")
     except TimeoutError:
         raise InputError(f"the body did not arrive within {BODY_S:g} s") from None
     return decoded(bytes(data) or b"{}", model)
@@ -101,6 +104,12 @@ async def _both(*tasks: asyncio.Future[Any]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+def json_line(line: object) -> bytes:
+    """One line of newline-delimited JSON."""
+    data = _encode(line) + b"\n"
+    return data if data.isascii() else _LINE_ENDS.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), data)
+
+
 def json_answer(answer: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """An answer that nobody stores."""
     return Response(
@@ -109,9 +118,13 @@ def json_answer(answer: object, status: int = 200, headers: Mapping[str, str] | 
 
 
 def error_answer(
-    error: Exception, status: int | None = None, headers: Mapping[str, str] | None = None, *, whole: bool = False
+    error: Exception,
+    status: int | None = None,
+    headers: Mapping[str, str] | None = None,
+    *,
+    whole: bool = False,
 ) -> Response:
-    """The one form of every error; `status` where it is not the error's own."""
+    """The one form of every error but of Baponi's paths; `status` where it is not the error's own."""
     body = error_body(error, whole=whole)
     status = status or status_of(body)
     retry_s = error.retry_s if isinstance(error, LimitExceededError) else RETRY_AFTER_S

@@ -7,20 +7,17 @@ SECURITY: what is in a file is the code's. It is never sent as something that a 
 
 from __future__ import annotations
 
-import asyncio
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from moonpool.core.errors import InputError
-from moonpool.engine.files.errors import FileTransferError, TransferTimeoutError
+from moonpool.server.http.paced_bodies import paced_pieces
 from moonpool.server.http.sessions import messages, operations
-from moonpool.server.http.sessions.bodies import BODY_S, error_answer, json_answer, query_of
+from moonpool.server.http.sessions.bodies import error_answer, json_answer, query_of
 from moonpool.server.http.sessions.operations import Operation
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Awaitable, Callable
+    from collections.abc import Awaitable, Callable
 
     from starlette.requests import Request
     from starlette.types import Receive, Send
@@ -32,8 +29,6 @@ if TYPE_CHECKING:
     from moonpool.server.http.sessions.registry import SessionRegistry
     from moonpool.server.http.sessions.served_session import ServedSession
 
-RATE_MIN: Final = 1024
-"""Bytes a second of a file that is written, beyond `BODY_S` in which it need not come."""
 _FILE_HEADERS = [
     (b"content-type", b"application/octet-stream"),
     (b"content-disposition", b"attachment"),
@@ -128,7 +123,7 @@ class FileRoutes:
         query = query_of(request, operations.WriteQuery)
         with session.in_use():
             receipt = await session.engine_session.files.put(
-                query.path, _pieces(request), mode=query.mode, replace=query.replace
+                query.path, paced_pieces(request), mode=query.mode, replace=query.replace
             )
         return json_answer(_written(receipt))
 
@@ -137,39 +132,13 @@ class FileRoutes:
         query = query_of(request, operations.UnpackQuery)
         with session.in_use():
             receipt = await session.engine_session.files.unpack(
-                query.path, _pieces(request), form=query.form, replace=query.replace
+                query.path, paced_pieces(request), form=query.form, replace=query.replace
             )
         return json_answer(_written(receipt))
 
 
 def _written(receipt: FileReceipt) -> messages.FileWritten:
     return messages.FileWritten(path=receipt.path, size=receipt.size, sha256=receipt.sha256, entries=receipt.entries)
-
-
-async def _pieces(request: Request) -> AsyncIterator[bytes]:
-    """SECURITY: while they come the session and its sandbox serve nothing else, so they must not come for ever."""
-    if request.headers.get("content-encoding", "identity").strip().lower() != "identity":
-        raise InputError("the body must not be compressed: it is the file")
-    loop, stream = asyncio.get_running_loop(), request.stream()
-    left_s = BODY_S
-    try:
-        while True:
-            since = loop.time()
-            async with asyncio.timeout(left_s):
-                piece = await anext(stream, None)
-            if piece is None:
-                return
-            left_s += len(piece) / RATE_MIN - (loop.time() - since)
-            if piece:
-                yield piece
-    except ClientDisconnect:
-        raise FileTransferError(
-            "the client went away before all of the file was here; nothing of it was kept"
-        ) from None
-    except TimeoutError:
-        raise TransferTimeoutError(
-            f"the file came slower than {RATE_MIN:,} bytes a second; nothing of it was kept"
-        ) from None
 
 
 class _FileBody(Response):

@@ -219,9 +219,16 @@ class ErrorBody(_Answer, frozen=True):
 
 
 class ErrorAnswer(_Answer, frozen=True):
-    """The form of every error."""
+    """The form of every error but `Unauthorized`."""
 
     error: ErrorBody
+
+
+class Unauthorized(_Answer, frozen=True):
+    """Of a request without a valid credential, also elsewhere than at sessions; its challenge is in the headers."""
+
+    error: Literal["unauthorized"]
+    message: Literal["Invalid or revoked API key."]
 
 
 class NetworkState(_Answer, frozen=True):

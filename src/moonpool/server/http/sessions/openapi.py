@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from moonpool.core.version import VERSION
-from moonpool.server.http.sessions import lines, messages
+from moonpool.server.http.sessions import messages
 from moonpool.server.http.sessions.lines import NDJSON
 
 if TYPE_CHECKING:
@@ -28,9 +28,9 @@ _ERRORS: Final = {
 
 def document(offered: Sequence[Operation]) -> dict[str, Any]:
     """The document that `/v1/openapi.json` serves."""
-    models = [*_models(offered), messages.ErrorAnswer]
-    schemas, components = msgspec.json.schema_components([*models, lines.Line], ref_template=_REFS)
-    by_model = dict(zip(models, schemas, strict=False))
+    models = [*_models(offered), messages.Unauthorized]
+    schemas, components = msgspec.json.schema_components(models, ref_template=_REFS)
+    by_model = dict(zip(models, schemas, strict=True))
     paths: dict[str, dict[str, Any]] = {}
     for operation in offered:
         paths.setdefault(f"/v1{operation.path}", {})[operation.method.lower()] = _described(operation, by_model)
@@ -39,7 +39,7 @@ def document(offered: Sequence[Operation]) -> dict[str, Any]:
         "info": {"title": "Moonpool sessions", "version": VERSION},
         "paths": paths,
         "components": {
-            "schemas": {**components, "Line": schemas[-1]},
+            "schemas": components,
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{"key": []}],
@@ -47,7 +47,10 @@ def document(offered: Sequence[Operation]) -> dict[str, Any]:
 
 
 def _models(offered: Sequence[Operation]) -> list[Any]:
-    found = [one for operation in offered for one in (operation.body, operation.answer) if isinstance(one, type)]
+    found: list[Any] = []
+    for operation in offered:
+        of_operation = (operation.body, operation.answer, operation.accepted, operation.form.model)
+        found += [*(one for one in of_operation if isinstance(one, type)), operation.line]
     return list(dict.fromkeys(found))
 
 
@@ -63,7 +66,11 @@ def _described(operation: Operation, by_model: dict[Any, Any]) -> dict[str, Any]
         needed = any(field.required for field in msgspec.structs.fields(operation.body))  # no body is an empty object
         content = {"application/json": {"schema": by_model[operation.body]}}
         about["requestBody"] = {"required": needed, "content": content}
-    about["responses"] = {str(operation.status): _answer(operation, by_model), **_errors(by_model)}
+    about["responses"] = {str(operation.status): _answer(operation, by_model), **_errors(operation, by_model)}
+    if operation.accepted is not None:
+        content = {"application/json": {"schema": by_model[operation.accepted]}}
+        about["responses"]["202"] = {"description": "It runs.", "content": content}
+        about["responses"][str(operation.status)]["content"][NDJSON] = {"schema": by_model[operation.line]}
     return about
 
 
@@ -73,14 +80,17 @@ def _answer(operation: Operation, by_model: dict[Any, Any]) -> dict[str, Any]:
     if operation.answer == "bytes":
         return {"description": "The file.", "content": {"application/octet-stream": {"schema": _BYTES}}}
     if operation.answer == "lines":
-        line = {"$ref": _REFS.format(name="Line")}
+        line = by_model[operation.line]
         return {"description": "One line of JSON each.", "content": {NDJSON: {"schema": line}}}
     return {"description": "Done.", "content": {"application/json": {"schema": by_model[operation.answer]}}}
 
 
-def _errors(by_model: dict[Any, Any]) -> dict[str, Any]:
-    content = {"application/json": {"schema": by_model[messages.ErrorAnswer]}}
-    return {status: {"description": text, "content": content} for status, text in _ERRORS.items()}
+def _errors(operation: Operation, by_model: dict[Any, Any]) -> dict[str, Any]:
+    models = dict.fromkeys(_ERRORS, operation.form.model) | {"401": messages.Unauthorized}
+    return {
+        status: {"description": text, "content": {"application/json": {"schema": by_model[models[status]]}}}
+        for status, text in _ERRORS.items()
+    }
 
 
 def _path_parameters(path: str) -> Iterable[dict[str, Any]]:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-import re
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -23,6 +22,7 @@ from moonpool.engine.server_request_events import ServerQuestion
 from moonpool.features.approvals.events import ApprovalQuestion
 from moonpool.sandboxes.shielding import finish
 from moonpool.server.http.sessions import lines, serialization
+from moonpool.server.http.sessions.bodies import json_line
 from moonpool.server.http.sessions.errors import ExecutionUnwantedError, error_body
 
 if TYPE_CHECKING:
@@ -40,8 +40,6 @@ KEPT_BYTES_MAX: Final = 4 * 1024**2
 _EVENTS_MAX: Final = 256  # that are taken from the engine at once
 _LEFT: Final = "the client ended the execution before it answered"
 _encode = msgspec.json.Encoder().encode
-_LINE_ENDS: Final = re.compile(rb"\xc2\x85|\xe2\x80[\xa8\xa9]")
-"""SECURITY: valid in JSON, but ends of lines to some readers; code chooses what it prints."""
 
 
 class RunningCode:
@@ -222,9 +220,7 @@ class RunningCode:
 
     def _tell(self, line: lines.Line) -> None:
         assert line.seq == self._seq + 1
-        data = _encode(line) + b"\n"
-        if not data.isascii():
-            data = _LINE_ENDS.sub(lambda found: b"\\u%04x" % ord(found[0].decode()), data)
+        data = json_line(line)
         self._seq = line.seq
         self._kept.append((line.seq, data))
         self._kept_bytes += len(data)

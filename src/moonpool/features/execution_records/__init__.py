@@ -1,0 +1,1 @@
+"""What is kept of executions asked for by one HTTP call: their state, output and webhook, for some days."""

@@ -1,0 +1,1 @@
+"""Files that outlive a sandbox: threads and volumes as stored trees."""

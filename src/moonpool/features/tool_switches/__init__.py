@@ -1,0 +1,1 @@
+"""Tools that an organisation has switched off for all its callers."""

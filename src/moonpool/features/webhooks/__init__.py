@@ -1,0 +1,1 @@
+"""Results sent to addresses that callers name, signed, with retries."""

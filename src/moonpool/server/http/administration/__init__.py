@@ -1,0 +1,1 @@
+"""What operators and organisations manage over HTTP: organisations, keys, configurations, tools, rules."""

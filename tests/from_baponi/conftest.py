@@ -1,0 +1,43 @@
+"""A service as an operator starts it, with a key as `moonpool keys create --profile baponi` makes it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from anyio.from_thread import start_blocking_portal
+
+from from_baponi.clients import sdk
+from from_baponi.service import FOLDER, serving_baponi, shared_stores
+from s3_server import s3_server
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from from_baponi.clients import Client
+    from from_baponi.service import BaponiService, Stores
+
+__all__ = ["s3_server"]
+
+
+@pytest.fixture(scope="module", params=["sqlite, folder", "postgresql, s3"])
+def stores(request: pytest.FixtureRequest) -> Generator[Stores]:
+    """Empty ones."""
+    if request.param == "sqlite, folder":
+        yield FOLDER
+        return
+    servers = (request.getfixturevalue("postgres"), request.getfixturevalue("s3_server"))
+    with start_blocking_portal() as portal, portal.wrap_async_context_manager(shared_stores(*servers)) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory, stores: Stores) -> Generator[BaponiService]:
+    with serving_baponi(tmp_path_factory.mktemp("baponi"), stores=stores) as started:
+        yield started
+
+
+@pytest.fixture(params=["sync", "async"])
+def client(request: pytest.FixtureRequest, service: BaponiService) -> Generator[Client]:
+    with sdk(request.param, service.url, service.key) as opened:
+        yield opened
