@@ -32,7 +32,7 @@ async def test_kills_under_writes_tear_no_thread_and_lose_nothing(stores: Stores
     folder.mkdir(mode=0o755)
     environ = {**stores.environ, "MOONPOOL_FILES_URL": stores.files_url} if stores.files_url else {}
     with anyio.fail_after(280):
-        outcome = await ThreadKilling(environ, DATA, folder, seed=seed).run(6)
+        outcome = await ThreadKilling(environ, DATA, folder, seed=seed).run(3)
     assert outcome.faults == [], f"seed {seed}: {outcome.summary()}"
     assert outcome.executions > 0
     assert outcome.uploads > 0

@@ -181,7 +181,7 @@ async def test_kills_of_replicas_under_load_lose_nothing(database: str, tmp_path
     folder = run_folder() / f"kills-{seed:08x}"  # sandbox uids must be able to pass through it
     folder.mkdir(mode=0o755)
     with anyio.fail_after(250):
-        outcome = await ServiceKilling(database, DATA, folder, seed=seed).run(6)
+        outcome = await ServiceKilling(database, DATA, folder, seed=seed).run(3)
     assert outcome.faults == [], f"seed {seed}: {outcome.summary()}"
     assert outcome.answers > 0
 

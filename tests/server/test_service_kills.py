@@ -28,6 +28,6 @@ async def test_kills_of_the_service_under_load_lose_nothing() -> None:
     folder = run_folder() / f"service-kills-{seed:08x}"  # sandbox uids must be able to pass through it
     folder.mkdir(mode=0o755)
     with anyio.fail_after(250):
-        outcome = await ServiceKilling("", DATA, folder, seed=seed).run(6)
+        outcome = await ServiceKilling("", DATA, folder, seed=seed).run(3)
     assert outcome.faults == [], f"seed {seed}: {outcome.summary()}"
     assert outcome.answers > 0
