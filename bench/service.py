@@ -64,7 +64,8 @@ async def answer(request):
     return JSONResponse({"jsonrpc": "2.0", "id": asked["id"], "result": result})
 
 application = Starlette(routes=[Route("/mcp", answer, methods=["POST"])])
-uvicorn.run(application, host="127.0.0.1", port=int(sys.argv[1]), http="h11", log_level="error", access_log=False)
+uvicorn.run(application, host="127.0.0.1", port=int(sys.argv[1]), http="h11", log_level="error", access_log=False,
+            timeout_keep_alive=600)
 """
 
 

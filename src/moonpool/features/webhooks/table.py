@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from moonpool.store.database.base import Database
 
-CLAIM_S: Final = 60.0
+CLAIM_S: Final = 30.0
 _D: Final = WEBHOOK_DELIVERY.c
 
 
