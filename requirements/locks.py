@@ -72,6 +72,7 @@ LOCKS = (
     Lock(output="requirements/mcp1.txt", source="requirements/mcp1.in"),
     Lock(output="requirements/schemathesis.txt", source="requirements/schemathesis.in"),
     Lock(output="requirements/servers.txt", source="requirements/servers.in"),
+    Lock(output="requirements/swift.txt", source="requirements/swift.in"),
     Lock(output="requirements/bench-codemode.txt", source="requirements/bench-codemode.in"),
     Lock(output="requirements/bench-ipybox.txt", source="requirements/bench-ipybox.in"),
     Lock(output="requirements/bench-jupyter.txt", source="requirements/bench-jupyter.in"),

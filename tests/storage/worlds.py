@@ -20,6 +20,7 @@ from moonpool.store.blobs.opening import open_blobs
 from moonpool.store.database.addresses import PostgresAddress, SqliteAddress
 from moonpool.store.database.opening import open_database
 from s3_server import CREDENTIALS
+from swift_server import SWIFT_CREDENTIALS
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
@@ -78,13 +79,22 @@ class World:
             pass
 
 
-@pytest.fixture(params=["in memory", "sqlite, memory", "sqlite, folder", "postgresql, s3"])
+@pytest.fixture(
+    params=[
+        "in memory", "sqlite, memory", "sqlite, folder", "postgresql, s3",
+        pytest.param("in memory, swift", marks=pytest.mark.slow),
+    ]
+)  # fmt: skip
 async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[World]:
     clock = Clock()
     async with AsyncExitStack() as stack:
         if request.param == "in memory":
             heads, blobs = MemoryHeads(BOUNDS, clock=clock), MemoryBlobs()
             yield World(Replica(heads, blobs), Replica(heads, blobs), clock)
+        elif request.param == "in memory, swift":
+            bucket = blob_address(request.getfixturevalue("swift_bucket"), tmp_path, SWIFT_CREDENTIALS)
+            heads, opened = MemoryHeads(BOUNDS, clock=clock), await stack.enter_async_context(open_blobs(bucket))
+            yield World(Replica(heads, opened), Replica(heads, opened), clock)
         elif request.param == "postgresql, s3":
             server = request.getfixturevalue("postgres")
             bucket = blob_address(request.getfixturevalue("s3_bucket"), tmp_path, CREDENTIALS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import anyio
 import pytest
@@ -17,29 +17,35 @@ from moonpool.store.blobs.base import LISTED_MAX, StorageDamagedError, StorageEr
 from moonpool.store.blobs.folder import open_folder
 from moonpool.store.blobs.memory import MemoryBlobs
 from moonpool.store.blobs.opening import open_blobs
+from moonpool.store.blobs.s3 import S3Blobs
 from moonpool.store.private_files import StoreFolderError
 from s3_server import CREDENTIALS, s3_bucket, s3_server
+from swift_server import SWIFT_CREDENTIALS, swift_bucket, swift_server
 from tables import every_row
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Awaitable, Callable
 
     from moonpool.store.blobs.base import BlobStore
     from s3_server import S3Server
 
-__all__ = ["s3_bucket", "s3_server"]
+__all__ = ["s3_bucket", "s3_server", "swift_bucket", "swift_server"]
 pytestmark = pytest.mark.anyio
 FOLDER = Path("/nowhere")
 NAME = "0a1b2c/3d4e/0-5"
 
 
-@pytest.fixture(params=["memory", "folder", "s3"])
+BUCKETS = {"s3": ("s3_bucket", CREDENTIALS), "swift": ("swift_bucket", SWIFT_CREDENTIALS)}
+
+
+@pytest.fixture(params=["memory", "folder", "s3", pytest.param("swift", marks=pytest.mark.slow)])
 async def blobs(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[BlobStore]:
     if request.param == "memory":
         yield MemoryBlobs()
         return
-    url = "" if request.param == "folder" else request.getfixturevalue("s3_bucket")
-    async with open_blobs(blob_address(url, tmp_path / "files", CREDENTIALS)) as opened:
+    bucket, credentials = BUCKETS.get(request.param, ("", {}))
+    url = request.getfixturevalue(bucket) if bucket else ""
+    async with open_blobs(blob_address(url, tmp_path / "files", credentials)) as opened:
         yield opened
 
 
@@ -183,6 +189,41 @@ async def test_a_store_that_is_gone_is_one_clear_error_without_its_address(s3_se
     assert "nothing" not in str(raised.value)
     assert "127.0.0.1" not in str(raised.value)
     assert raised.value.retryable
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("key", ["test:tester", "test:nobody"], ids=["a wrong secret", "an unknown key"])
+async def test_wrong_credentials_are_one_clear_error_without_them(
+    swift_bucket: str, key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrong = {"AWS_ACCESS_KEY_ID": key, "AWS_SECRET_ACCESS_KEY": "a-wrong-secret"}
+    with pytest.raises(StorageError) as raised:
+        async with open_blobs(blob_address(swift_bucket, FOLDER, wrong)):
+            pytest.fail("the store takes these credentials")
+    assert str(raised.value).startswith("the storage of files cannot be used: it was not possible to list")
+    assert raised.value.__cause__ is None
+    for private in ("127.0.0.1", "files-", *wrong.values()):
+        assert private not in str(raised.value)
+    assert "a-wrong-secret" not in caplog.text
+
+
+@pytest.mark.slow
+async def test_credentials_that_become_wrong_change_nothing(swift_bucket: str) -> None:
+    wrong = {**SWIFT_CREDENTIALS, "AWS_SECRET_ACCESS_KEY": "a-wrong-secret"}
+    refused = S3Blobs(cast("S3Address", blob_address(swift_bucket, FOLDER, wrong)))
+    async with open_blobs(blob_address(swift_bucket, FOLDER, SWIFT_CREDENTIALS)) as blobs:
+        await blobs.put(NAME, b"hello")
+        calls: list[Callable[[], Awaitable[object]]] = [
+            lambda: refused.put("0a1b2c/3d4e/1", b"x"), lambda: refused.get(NAME), lambda: refused.get(NAME, 1, 3),
+            lambda: refused.delete([NAME]), lambda: refused.list("0a1b2c/"),
+        ]  # fmt: skip
+        for call in calls:
+            with pytest.raises(StorageError) as raised:
+                await call()
+            assert (raised.value.code, raised.value.__cause__) == ("storage_unusable", None)
+            assert "127.0.0.1" not in str(raised.value)
+        assert await blobs.list("0a1b2c/") == [NAME]
+        assert await blobs.get(NAME) == b"hello"
 
 
 def test_addresses_are_read() -> None:
