@@ -5,25 +5,30 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import socket
+import threading
 import time
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 
 from moonpool.bootstrap import sandbox_runs
 from moonpool.features.webhooks import delivering, model
+from moonpool.network import resolving
 from network.tls_hosts import running, signer
 from server.sandbox_services import CALLERS, as_caller, begin, ended, get, sandbox_serving
 from server.services import caller
 from waiting import until, until_true
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Generator
     from pathlib import Path
 
+    from moonpool.features.webhooks.model import Delivery
     from network.tls_hosts import Server, Talk
     from server.services import OpenService
 
@@ -173,3 +178,91 @@ async def test_the_secret_is_an_organisations_own_and_can_be_replaced(tmp_path: 
     assert secrets[0] == secrets[1] != secrets[2] == secrets[3]
     assert secrets[4] not in secrets[:4]
     assert all(one.startswith("whsec_") and one.encode() not in stored for one in secrets)
+
+
+@dataclass
+class Owed:
+    """What a `Deliverer` works on: two organisations' deliveries, and how each ended."""
+
+    waiting: list[Delivery]
+    settled: dict[str, bool] = field(default_factory=dict[str, bool])
+
+    async def is_empty(self) -> bool:
+        return not self.waiting
+
+    async def claim(self, count: int, busy: object, own_max: int) -> list[Delivery]:
+        del busy, own_max
+        claimed, self.waiting = self.waiting[:count], self.waiting[count:]
+        return claimed
+
+    async def settle(self, delivery: Delivery, *, is_delivered: bool) -> None:
+        self.settled[delivery.delivery_id] = is_delivered
+
+    async def secret(self, organisation: str) -> str:
+        return organisation
+
+
+@asynccontextmanager
+async def delivering_owed(*owed: tuple[str, str]) -> AsyncGenerator[Owed]:
+    """`owed`: organisations and addresses."""
+    waiting = [
+        model.Delivery(organisation=of, delivery_id=f"{number}", trace_id="trc_1", url=url, attempts=0)
+        for number, (of, url) in enumerate(owed)
+    ]
+    has: Any = Owed(waiting)
+
+    async def body_of(organisation: str, trace_id: str) -> bytes:
+        return f"{organisation} {trace_id}".encode()
+
+    listed = delivering.webhook_destinations(model.PrivateHosts.parse("127.0.0.1"))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(delivering.Deliverer(has, has, body_of, listed).run)
+        yield has
+        tasks.cancel_scope.cancel()
+
+
+@pytest.fixture
+def silent_names(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
+    """Names that nobody answers for, below `silent.test`; all others lead to this machine."""
+    end = threading.Event()
+
+    def getaddrinfo(host: str, port: int, **_: object) -> list[Any]:
+        if host.endswith(".silent.test"):
+            end.wait(120)
+            raise OSError("nobody answered")
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", port))]
+
+    monkeypatch.setattr(resolving.socket, "getaddrinfo", getaddrinfo)
+    yield
+    end.set()
+
+
+@pytest.mark.claim("C-TEN-3")
+@pytest.mark.usefixtures("silent_names")
+async def test_name_servers_that_do_not_answer_hold_up_their_own_organisation_only(tmp_path: Path) -> None:
+    silent = [("noisy", f"https://{number}.silent.test/") for number in range(7)]
+    async with receiving(tmp_path) as receiver, delivering_owed(*silent, ("acme", receiver.url)) as owed:
+        await until(lambda: owed.settled)
+
+    assert owed.settled == {"7": True}
+    assert [body for _, body in receiver.sent] == [b"acme trc_1"]
+
+
+@pytest.mark.usefixtures("silent_names")
+async def test_an_answer_that_never_comes_to_its_end_is_read_to_a_bound(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivering, "ATTEMPT_S", 600)
+
+    async def flood(talk: Talk) -> None:
+        while True:
+            await talk.interim(103)
+            await anyio.lowlevel.checkpoint()
+
+    async with (
+        running(flood, signer("public").context(tmp_path, HOST)) as server,
+        delivering_owed(("acme", f"https://{HOST}:{server.port}/")) as owed,
+    ):
+        await until(lambda: owed.settled)
+
+    assert owed.settled == {"0": False}

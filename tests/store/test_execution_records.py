@@ -6,6 +6,7 @@ import base64
 import json
 import math
 import time
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,11 @@ from moonpool.features.webhooks.table import WebhookTable
 from moonpool.store.database.tables import EXECUTION_LABEL, WEBHOOK_DELIVERY
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sqlalchemy import Connection
 
+    from moonpool.features.webhooks.model import Delivery
     from moonpool.store.database.base import Database
 
 __all__ = ["database_address", "opened"]
@@ -189,13 +193,13 @@ async def test_a_delivery_is_had_by_one_and_ends_in_the_record(
         await records.add("acme", one)
         await records.end("acme", over(one))
 
-    assert await webhooks.claim(5, ["acme"]) == []
-    claimed = await webhooks.claim(5, [])
-    again = await webhooks.claim(5, [])
+    assert await webhooks.claim(5, {"acme": 4}, 4) == []
+    claimed = await webhooks.claim(5, {}, 4)
+    again = await webhooks.claim(5, {}, 4)
     first, second = sorted(claimed, key=lambda one: one.trace_id != made[0].trace_id)
     await webhooks.settle(first, is_delivered=True)
     await webhooks.settle(second, is_delivered=False)
-    (retried,) = await webhooks.claim(5, [])
+    (retried,) = await webhooks.claim(5, {}, 4)
     await webhooks.settle(retried, is_delivered=False)
     found = [await records.find("acme", one.trace_id, None) for one in made]
 
@@ -204,6 +208,26 @@ async def test_a_delivery_is_had_by_one_and_ends_in_the_record(
     assert (retried.delivery_id, retried.attempts) == (second.delivery_id, 1)
     assert [one and one[0].webhook_status for one in found] == ["delivered", "failed"]
     assert await webhooks.is_empty()
+
+
+@pytest.mark.claim("C-TEN-3")
+async def test_whoever_has_the_fewest_on_the_way_comes_first_and_nobody_has_too_many(opened: Database) -> None:
+    records, webhooks = ExecutionRecords(opened), WebhookTable(opened)
+    for organisation in [*["first"] * 6, *["second"] * 6, "last"]:
+        one = record(webhook_url=URL, webhook_status="pending")
+        await records.add(organisation, one)
+        await records.end(organisation, over(one))
+
+    def whose(claimed: Sequence[Delivery]) -> Counter[str]:
+        return Counter(one.organisation for one in claimed)
+
+    alone = whose(await webhooks.claim(8, {"second": 4, "last": 4}, 4))
+    then = whose(await webhooks.claim(3, {"first": 4, "second": 1}, 4))
+    rest = whose(await webhooks.claim(8, {"first": 3, "second": 3, "last": 1}, 4))
+
+    assert alone == {"first": 4}
+    assert then == {"last": 1, "second": 2}
+    assert rest == {"first": 1, "second": 1}
 
 
 def test_attempts_are_spread_over_an_hour() -> None:

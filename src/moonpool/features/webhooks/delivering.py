@@ -2,7 +2,8 @@
 
 SECURITY: callers name the addresses. A name is resolved once and the address that was checked is dialled; it is of the
 public internet, or listed by the operator (`webhook_private_hosts`). TLS is verified, no redirect is followed, no proxy
-is used, nothing of an answer but its status is read, and nobody is told what the receiver said.
+is used, nothing of an answer but its bounded head is read, and nobody is told what the receiver said. Receivers and
+name servers that do not answer hold up their own organisation's webhooks only.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import logging
 import time
 from collections import Counter
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 import httpx2
 
@@ -20,8 +23,8 @@ from moonpool.core.errors import MoonpoolError
 from moonpool.core.version import VERSION
 from moonpool.features.webhooks.model import signed_headers
 from moonpool.network.destinations import Destinations
-from moonpool.network.public_http import NAMES_MAX, PublicTransport
-from moonpool.network.resolving import Resolver
+from moonpool.network.public_http import PublicTransport
+from moonpool.network.resolving import Resolver, SessionResolver
 from moonpool.store.database.base import DatabaseError
 
 if TYPE_CHECKING:
@@ -37,7 +40,9 @@ POLL_S: float = 2.0
 """How often it is looked for what is due, beside what is told (`Deliverer.wake`)."""
 AT_ONCE_MAX: Final = 8
 OF_ONE_MAX: Final = 4
-"""Of one organisation at the same time, so that receivers that do not answer hold up nobody else's."""
+"""Of one organisation at the same time."""
+ANSWER_BYTES_MAX: Final = 16 * 1024
+"""Of an answer's head, all that comes before it included."""
 _log = logging.getLogger(__name__)
 
 
@@ -47,7 +52,7 @@ def webhook_destinations(listed: PrivateHosts) -> Destinations:
     def is_listed(host: str, address: str) -> bool:
         return listed.allows_name(host) or listed.allows_address(address)
 
-    return Destinations(resolve=Resolver(threads_max=NAMES_MAX), is_listed=is_listed)
+    return Destinations(is_listed=is_listed)
 
 
 class Deliverer:
@@ -65,6 +70,7 @@ class Deliverer:
         self._news = asyncio.Event()
         self._sending: set[asyncio.Task[None]] = set()
         self._busy: Counter[str] = Counter()  # by organisation
+        self._resolvers: WeakValueDictionary[str, SessionResolver] = WeakValueDictionary()  # likewise, while in use
 
     def wake(self) -> None:
         """Something is owed now."""
@@ -91,8 +97,7 @@ class Deliverer:
         room = AT_ONCE_MAX - len(self._sending)
         if room <= 0 or await self._table.is_empty():
             return
-        busy = [organisation for organisation, count in self._busy.items() if count >= OF_ONE_MAX]
-        for delivery in await self._table.claim(room, busy):
+        for delivery in await self._table.claim(room, self._busy, OF_ONE_MAX):
             task = asyncio.create_task(self._deliver(delivery))
             self._sending.add(task)
             self._busy[delivery.organisation] += 1
@@ -124,7 +129,7 @@ class Deliverer:
         }
         try:
             async with asyncio.timeout(ATTEMPT_S):
-                status = await self._post(delivery.url, body, headers)
+                status = await self._post(delivery, body, headers)
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError, TimeoutError) as error:
             # SECURITY: the address may hold what is secret, so it is not logged.
             _log.info("the webhook %s was not delivered: %s", delivery.delivery_id, type(error).__name__)
@@ -134,14 +139,24 @@ class Deliverer:
             return False
         return True
 
-    async def _post(self, url: str, body: bytes, headers: dict[str, str]) -> int:
+    async def _post(self, delivery: Delivery, body: bytes, headers: dict[str, str]) -> int:
         transport = PublicTransport(
-            limits=httpx2.Limits(max_connections=1, max_keepalive_connections=0), destinations=self._destinations
+            limits=httpx2.Limits(max_connections=1, max_keepalive_connections=0),
+            destinations=self._destinations_of(delivery.organisation),
+            answer_bytes_max=ANSWER_BYTES_MAX,
         )
         async with (
             httpx2.AsyncClient(
                 transport=transport, follow_redirects=False, timeout=ATTEMPT_S, trust_env=False
             ) as client,
-            client.stream("POST", url, content=body, headers=headers) as response,
+            client.stream("POST", delivery.url, content=body, headers=headers) as response,
         ):
             return response.status_code
+
+    def _destinations_of(self, organisation: str) -> Destinations:
+        shared = self._destinations.resolve
+        if not isinstance(shared, Resolver):
+            return self._destinations
+        if (resolver := self._resolvers.get(organisation)) is None:  # it is there as long as one of its threads is
+            resolver = self._resolvers[organisation] = SessionResolver(shared)
+        return replace(self._destinations, resolve=resolver)

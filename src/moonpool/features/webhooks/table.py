@@ -6,6 +6,7 @@ process has it at a time, by a claim on the clock that all share; a claim outliv
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import and_, delete, insert, select, update
@@ -15,7 +16,7 @@ from moonpool.store.database.clock import shared_now
 from moonpool.store.database.tables import EXECUTION_RECORD, WEBHOOK_DELIVERY, WEBHOOK_SECRET
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Mapping, Sequence
 
     from sqlalchemy import ColumnElement, Connection
 
@@ -35,27 +36,34 @@ class WebhookTable:
         """Whether nothing is owed."""
         return not await self._database.read(select(_D.delivery_id).limit(1))
 
-    async def claim(self, count: int, busy: Collection[str]) -> Sequence[Delivery]:
-        """At most so many that are due, which nobody else has meanwhile; none of `busy` organisations."""
+    async def claim(self, count: int, busy: Mapping[str, int], own_max: int) -> Sequence[Delivery]:
+        """At most `count` that are due, which nobody else has meanwhile, the oldest first of the organisation that has
+        the fewest. `busy`: how many each organisation has already; none gets more than `own_max`.
+        """
+        columns = (_D.organisation_id, _D.delivery_id, _D.trace_id, _D.url, _D.attempts)
 
         def work(connection: Connection) -> Sequence[Delivery]:
-            now = shared_now(connection)
-            due = select(_D.organisation_id, _D.delivery_id, _D.trace_id, _D.url, _D.attempts)
-            due = due.where(_D.next_at <= now, _D.claimed_until <= now, _D.organisation_id.not_in(busy))
-            rows = connection.execute(due.order_by(_D.next_at).limit(count).with_for_update(skip_locked=True)).all()
-            for row in rows:
-                where = _is(row.organisation_id, row.delivery_id)
-                connection.execute(update(WEBHOOK_DELIVERY).where(where).values(claimed_until=now + CLAIM_S))
-            return [
-                Delivery(
-                    organisation=row.organisation_id,
-                    delivery_id=row.delivery_id,
-                    trace_id=row.trace_id,
-                    url=row.url,
-                    attempts=row.attempts,
-                )
-                for row in rows
-            ]
+            now, had, claimed = shared_now(connection), Counter(busy), list[Delivery]()
+            due = select(*columns).where(_D.next_at <= now, _D.claimed_until <= now).order_by(_D.next_at).limit(1)
+            for most in range(own_max):
+                while len(claimed) < count:
+                    others = _D.organisation_id.not_in([one for one, held in had.items() if held > most])
+                    row = connection.execute(due.where(others).with_for_update(skip_locked=True)).one_or_none()
+                    if row is None:
+                        break
+                    where = _is(row.organisation_id, row.delivery_id)
+                    connection.execute(update(WEBHOOK_DELIVERY).where(where).values(claimed_until=now + CLAIM_S))
+                    had[row.organisation_id] += 1
+                    claimed.append(
+                        Delivery(
+                            organisation=row.organisation_id,
+                            delivery_id=row.delivery_id,
+                            trace_id=row.trace_id,
+                            url=row.url,
+                            attempts=row.attempts,
+                        )
+                    )
+            return claimed
 
         return await self._database.write(work, durable=False)
 
