@@ -8,20 +8,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from moonpool.features.storage.heads import CLAIM_S, GARBAGE_S
 from moonpool.features.storage.model import BLOB_BYTES_MAX
 from moonpool.features.storage.service import StoredTrees
+from moonpool.features.storage.sweeping import Sweeper
 from moonpool.features.storage.table import TreeTable
 from moonpool.store.blobs.addresses import blob_address
-from moonpool.store.blobs.base import StorageError
+from moonpool.store.blobs.base import StorageDamagedError, StorageError
 from moonpool.store.blobs.memory import MemoryBlobs
 from moonpool.store.blobs.opening import open_blobs
 from moonpool.store.database.addresses import SqliteAddress
 from moonpool.store.database.base import DatabaseError
 from moonpool.store.database.opening import open_database
-from storage.worlds import THREAD, contents, put, read, upload
+from storage.worlds import THREAD, Clock, contents, put, read, upload
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
+    from collections.abc import AsyncGenerator, Sequence
     from pathlib import Path
 
     from moonpool.features.storage.base import HeldTree, TreeWriter
@@ -106,3 +108,54 @@ async def test_a_database_that_is_gone_changes_nothing(tmp_path: Path) -> None:
 async def _write_and_commit(held: HeldTree, writer: TreeWriter, content: bytes) -> None:
     await put(writer, "a", content)
     await held.commit(writer)
+
+
+async def test_content_that_was_read_wrong_once_is_read_anew(database: Database) -> None:
+    blobs = MemoryBlobs()
+    written = await upload(StoredTrees(TreeTable(database), blobs).of("acme"), THREAD, a=b"1", b=b"2", c=b"3")
+    snapshot = await StoredTrees(TreeTable(database), blobs).of("acme").snapshot(THREAD)
+    [name] = written.tree.blobs
+
+    await blobs.delete([name])
+    await blobs.put(name, b"1x3")
+    with pytest.raises(StorageDamagedError, match="damaged"):
+        await contents(snapshot)
+    await blobs.delete([name])
+    await blobs.put(name, b"123")
+
+    assert await contents(snapshot) == {"a": b"1", "b": b"2", "c": b"3"}
+
+
+class StuckBlobs(MemoryBlobs):
+    """Blobs of `stuck` trees cannot be removed."""
+
+    stuck: frozenset[str] = frozenset()
+
+    async def delete(self, names: Sequence[str], /) -> None:
+        if any(name.startswith(tree) for name in names for tree in self.stuck):
+            raise StorageError("it cannot be removed")
+        await super().delete(names)
+
+
+@pytest.mark.claim("C-TEN-3")
+async def test_what_cannot_be_removed_keeps_nothing_of_others_from_being_removed(database: Database) -> None:
+    clock, blobs = Clock(), StuckBlobs()
+    heads = TreeTable(database, clock=clock)
+    stuck, other = (StoredTrees(heads, blobs).of(name) for name in ("stuck", "other"))
+    trees = [await upload(one, THREAD, a=b"1") for one in (stuck, other)]
+    for one in (stuck, other):
+        await one.delete(THREAD)
+        clock.now += 1
+    [kept], [gone] = ({name.partition("/")[0] for name in one.tree.blobs} for one in trees)
+    blobs.stuck = frozenset({kept})
+    clock.now += GARBAGE_S
+
+    swept = [await Sweeper(heads, blobs).sweep() for _ in range(2)]
+    left = [len(await blobs.list(f"{tree}/")) for tree in (kept, gone)]
+    blobs.stuck = frozenset()
+    clock.now += CLAIM_S + 1
+
+    assert swept == [1, 0]
+    assert left == [2, 0]
+    assert await Sweeper(heads, blobs).sweep() == 1
+    assert await blobs.list(f"{kept}/") == []

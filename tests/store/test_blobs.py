@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -224,6 +227,59 @@ async def test_credentials_that_become_wrong_change_nothing(swift_bucket: str) -
             assert "127.0.0.1" not in str(raised.value)
         assert await blobs.list("0a1b2c/") == [NAME]
         assert await blobs.get(NAME) == b"hello"
+
+
+@dataclass
+class HostileStore:
+    """Answers every GET with `head` and `body`, then with more than anybody asked for."""
+
+    head: bytes = b""
+    body: bytes = b""
+    more: int = 0
+    sent: int = 0
+
+    async def __call__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, asyncio.IncompleteReadError):
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"HTTP/1.1 %b\r\nContent-Length: %d\r\n\r\n" % (self.head, len(self.body) + self.more))
+            writer.write(self.body)
+            while self.sent < self.more:
+                writer.write(bytes(64 * 1024))
+                await writer.drain()
+                self.sent += 64 * 1024
+        writer.transport.abort()
+
+
+@pytest.fixture
+async def hostile() -> AsyncGenerator[tuple[HostileStore, S3Blobs]]:
+    store = HostileStore()
+    async with await asyncio.start_server(store, "127.0.0.1", 0) as server:
+        endpoint = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        yield store, S3Blobs(S3Address(bucket="bucket", prefix="p", endpoint=endpoint, credentials=CREDENTIALS))
+
+
+async def test_of_a_store_that_sends_too_much_no_more_is_read(hostile: tuple[HostileStore, S3Blobs]) -> None:
+    store, blobs = hostile
+    store.head = (
+        b"206 Partial Content\r\nContent-Range: bytes 0-4/5\r\nETag: a\r\nLast-Modified: Wed, 21 Oct 2015 07:28:00 GMT"
+    )
+    store.body, store.more = b"hello", 256 * 1024**2
+
+    with pytest.raises(StorageDamagedError):
+        await blobs.get(NAME, 0, 5)
+
+    assert store.sent < store.more / 4
+
+
+async def test_names_of_others_in_a_list_are_left_alone(hostile: tuple[HostileStore, S3Blobs]) -> None:
+    store, blobs = hostile
+    keys = ("p/aa/c1/0-5", "p/bb/c1/0-5", "p/aa/c1/Backup", "p/aa/c1", "p/aa/c1/0/1")
+    rest = b"<LastModified>2015-10-21T07:28:00Z</LastModified><ETag>a</ETag><Size>1</Size>"
+    found = b"".join(b"<Contents><Key>%b</Key>%b</Contents>" % (key.encode(), rest) for key in keys)
+    store.head = b"200 OK"
+    store.body = b"<ListBucketResult><IsTruncated>false</IsTruncated>%b</ListBucketResult>" % found
+
+    assert await blobs.list("aa/") == ["aa/c1/0-5"]
 
 
 def test_addresses_are_read() -> None:

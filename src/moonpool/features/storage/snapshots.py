@@ -72,6 +72,9 @@ class TreeReader:
         while self._bytes_count > _BLOBS_BYTES_MAX:
             self._bytes_count -= len(self._contents.popitem(last=False)[1])
 
+    def forget_blob(self, name: str) -> None:
+        self._bytes_count -= len(self._contents.pop(name, b""))
+
     async def piece(self, piece: Piece, *, again: bool) -> bytes:
         """Its bytes. `again`: the one before was of the same blob, so all of that is read and remembered."""
         content = self._contents.get(piece.blob)
@@ -84,6 +87,7 @@ class TreeReader:
             return await self.blobs.get(piece.blob, piece.offset, piece.length)
         part = content[piece.offset : piece.offset + piece.length]
         if len(part) != piece.length:
+            self.forget_blob(piece.blob)
             raise StorageDamagedError("a stored file is shorter than it was; restore a backup of the storage")
         return part
 
@@ -120,8 +124,10 @@ class StoredSnapshot:
                 left -= len(part)
                 if digest is not None:
                     digest.update(part)
-                if left == 0:
-                    _check(digest, entry)
+                if left == 0 and digest is not None and digest.hexdigest() != entry.sha256:
+                    for one in entry.pieces:  # it is read anew the next time, when it may be right again
+                        self._reader.forget_blob(one.blob)
+                    raise _damaged(entry)
                 yield part
             position += piece.length
         if left > 0 or (entry.size == 0 and entry.pieces):
@@ -140,11 +146,6 @@ def _decoded(manifest: bytes, head: Head) -> FileTree:
     except ValueError:
         pass
     raise StorageDamagedError("the list of a thread's or volume's files is damaged; restore a backup of the storage")
-
-
-def _check(digest: hashlib._Hash | None, entry: Entry) -> None:  # pyright: ignore[reportPrivateUsage]
-    if digest is not None and digest.hexdigest() != entry.sha256:
-        raise _damaged(entry)
 
 
 def _damaged(entry: Entry) -> StorageDamagedError:

@@ -7,7 +7,6 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from moonpool.features.storage.heads import SWEPT_MAX
 from moonpool.store.blobs.base import LISTED_MAX, StorageError
 from moonpool.store.database.base import DatabaseError
 
@@ -30,22 +29,28 @@ class Sweeper:
         """Sweep until cancelled. What cannot be removed now is tried again later."""
         while True:
             try:
-                while await self.sweep() == SWEPT_MAX:
+                while await self.sweep():
                     pass
-            except (DatabaseError, StorageError) as error:
+            except DatabaseError as error:
                 _log.warning("stored files that are no longer needed were not removed: %s", error)
             await asyncio.sleep(_EVERY_S)
 
     async def sweep(self) -> int:
-        """Remove what is due, as much as is claimed at once; returns how much. Raises DatabaseError, StorageError.
+        """Remove what is due, as much as is claimed at once; returns how much. Raises DatabaseError.
 
-        INVARIANT: blobs go first and their row last, so what is not removed stays noted.
+        INVARIANT: blobs go first and their row last, so what is not removed stays noted. What cannot be removed, until
+        its claim ends, keeps nothing else from being removed.
         """
-        claimed = await self.heads.claim_garbage()
-        for one in claimed:
-            await self._remove(one)
+        count = 0
+        for one in await self.heads.claim_garbage():
+            try:
+                await self._remove(one)
+            except StorageError as error:
+                _log.warning("stored files that are no longer needed were not removed: %s", error)
+                continue
             await self.heads.forget_garbage(one)
-        return len(claimed)
+            count += 1
+        return count
 
     async def _remove(self, garbage: Garbage) -> None:
         names = garbage.names

@@ -66,9 +66,14 @@ class BlobStore(Protocol):
     async def close(self) -> None: ...
 
 
+def is_name(text: str) -> bool:
+    """Whether a blob can be called so."""
+    return _NAME.fullmatch(text) is not None
+
+
 def check_name(name: str) -> str:
     """SECURITY: nothing else ever becomes a part of a path or address."""
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise StorageDamagedError(f"{name[:200]!r} cannot be the name of a blob; restore a backup")
     return name
 

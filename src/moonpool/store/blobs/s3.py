@@ -2,6 +2,9 @@
 
 A name is written once, so nothing depends on conditional requests. Where the store has them, a name that is there is
 not replaced.
+
+SECURITY: of a blob no more is read than was asked for, whatever the store sends; names of a list that are not ours are
+left alone. What the library itself reads as a whole (lists, errors) is not bounded.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError,
 from obstore.store import S3Store
 
 from moonpool.features.storage.model import BLOB_BYTES_MAX
-from moonpool.store.blobs.base import LISTED_MAX, check_content, check_name, check_prefix, missing, unusable
+from moonpool.store.blobs.base import LISTED_MAX, check_content, check_name, check_prefix, is_name, missing, unusable
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -84,10 +87,12 @@ class S3Blobs:
             async with asyncio.timeout(_ANSWER_S):
                 if length is None:
                     return (await self._whole(name))[offset:]
-                content = bytes(await obstore.get_range_async(self._store, name, start=offset, length=length))
-        if len(content) != length:
-            raise missing()
-        return content
+                found = await obstore.get_async(self._store, name, options={"range": (offset, offset + length)})
+                async for content in found.stream(min_chunk_size=length):  # one, unless there is more than that
+                    if len(content) == length:
+                        return bytes(content)
+                    break
+        raise missing()
 
     async def _whole(self, name: str) -> bytes:
         found = await obstore.get_async(self._store, name)
@@ -118,7 +123,7 @@ class S3Blobs:
 
     async def _listed(self, prefix: str, count: int) -> Sequence[str]:
         async for chunk in obstore.list(self._store, prefix, chunk_size=count):  # pyright: ignore[reportUnknownMemberType]
-            return [one["path"] for one in chunk]
+            return [one["path"] for one in chunk if one["path"].startswith(prefix) and is_name(one["path"])]
         return []
 
     async def check(self) -> None:
