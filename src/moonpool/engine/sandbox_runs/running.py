@@ -12,6 +12,7 @@ import asyncio
 import codecs
 from collections import deque
 from contextlib import suppress
+from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from moonpool.engine.sandbox_runs.base import RunEvent
@@ -101,7 +102,7 @@ class RunningOrder:
     async def events(self, after_seq: int = 0) -> AsyncIterator[RunEvent]:
         while True:
             changed = self._changed
-            for event in [one for one in self._lines if one.seq > after_seq]:
+            for event in self._behind(after_seq):
                 after_seq = event.seq
                 yield event
             if self._over.done() and after_seq >= self.seq:
@@ -109,6 +110,11 @@ class RunningOrder:
             is_silent = changed is self._changed and not await _heard(changed) and changed is self._changed
             if is_silent and not self._is_closing:
                 self._tell(keepalive_line(self.seq + 1))
+
+    def _behind(self, seq: int) -> list[RunEvent]:
+        """The lines that are kept behind this one. Numbers have no gaps, so the work is only for what is new."""
+        count = min(len(self._lines), max(0, self.seq - seq))
+        return [*islice(reversed(self._lines), count)][::-1]
 
     # --- for who carries it out
 
