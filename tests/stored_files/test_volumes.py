@@ -5,10 +5,11 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from moonpool.engine.stored_files.volumes import ENTRY_BYTES, ShownVolumes
 from stored_files.executions import in_data, new_volume
 
 if TYPE_CHECKING:
@@ -113,3 +114,22 @@ async def test_checkouts_are_bounded_and_the_oldest_goes(executions: Executions)
     left = [one for one in executions.volumes._folder.iterdir() if not one.name.startswith(".")]
     assert len(left) == 2
     await executions.run("open('/data/v0/f').close()", in_data(volumes[0], writable=False))
+
+
+@pytest.mark.claim("C-STO-6")
+async def test_checkouts_of_empty_files_are_bounded_too(tmp_path: Path) -> None:
+    volume, shown = new_volume(), ShownVolumes(tmp_path / "shown", bytes_max=100 * ENTRY_BYTES)
+    await volume.put({f"{folder}/{number}": b"" for folder in "abcdef" for number in range(39)})
+
+    class Slot:
+        """As much of a sandbox as is asked here."""
+
+        def show_volume(self, slug: str, folder: Path) -> None:
+            assert slug == "vol"
+            assert folder.is_dir()
+
+    sandbox: Any = Slot()
+    for folder in "abcdef":
+        await shown.show(sandbox, in_data(volume, writable=False, sub_paths=(folder,)))
+
+    assert len([*(tmp_path / "shown").rglob("*/*/*")]) == 2 * 39

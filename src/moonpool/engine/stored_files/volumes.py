@@ -17,7 +17,7 @@ import shutil
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
-from moonpool.engine.stored_files.model import Room, StoredFilesError, chosen
+from moonpool.engine.stored_files.model import Room, StoredFilesError, chosen, with_folders_above
 from moonpool.sandboxes.folder_trees import open_beneath
 from moonpool.sandboxes.shielding import in_thread
 from moonpool.store.private_files import private_folder
@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 
 BYTES_MAX: Final = 8 * 1024**3
 """Of all checkouts of a process together, and of one."""
+ENTRY_BYTES: Final = 4096
+"""What a file or folder counts beside its content. SECURITY: empty ones take the host's inodes, too."""
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
@@ -92,7 +94,8 @@ class ShownVolumes:
             raise StoredFilesError(f"a volume cannot be shown: {(error.strerror or 'it failed').lower()}") from None
         finally:
             await in_thread(lambda: shutil.rmtree(staging, ignore_errors=True))
-        return sum(one.size for one in choice.entries.values())
+        made = len(with_folders_above(choice.entries))
+        return made * ENTRY_BYTES + sum(one.size for one in choice.entries.values())
 
     def _make(self, staging: Path) -> None:
         private_folder(self._folder)
