@@ -15,6 +15,7 @@ import pytest
 
 from moonpool.bootstrap.database import open_service_data
 from moonpool.core.errors import InputError
+from moonpool.features.execution_records.service import ExecutionRecords
 from moonpool.features.keys.model import KeySpec
 from moonpool.server.http import sessionless
 from moonpool.server.http.principal_servers import ServiceBusyError
@@ -30,6 +31,8 @@ from waiting import until
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable
     from pathlib import Path
+
+    import httpx2
 
     from moonpool.bootstrap.database import ServiceData
 from server.services import OpenService
@@ -94,6 +97,33 @@ async def test_all_that_a_caller_has_open_ends_with_its_key_and_another_callers_
             await data.organisations.disable("acme")
             await until(lambda: not service.service.servers.owners)
             assert (await service.post(execute("result = 1"), **others)).status_code == 401
+
+
+@pytest.mark.claim("C-KEY-2")
+@pytest.mark.req("J-040")
+async def test_what_runs_by_one_call_ends_with_its_key_and_another_callers_goes_on(tmp_path: Path) -> None:
+    with anyio.fail_after(120):
+        async with operating(tmp_path / "state") as (service, data):
+            await data.organisations.ensure("default")
+            revoked, other = [await data.keys.create(KeySpec(organisation_id="default")) for _ in range(2)]
+            records = ExecutionRecords(data.database)
+
+            def run(key: str, code: str, **headers: str) -> Awaitable[httpx2.Response]:
+                asked = {"authorization": f"Bearer {key}", **headers}
+                return service.http.post("/v1/sandbox/execute", json={"code": code}, headers=asked)
+
+            background = (await run(revoked.text, BLOCKED, prefer="respond-async")).headers["x-trace-id"]
+            others = (await run(other.text, BLOCKED, prefer="respond-async")).headers["x-trace-id"]
+            waiting = asyncio.ensure_future(run(revoked.text, BLOCKED))
+            await until(lambda: service.service.limiter.held == 3)
+
+            await data.keys.revoke(revoked.stored.key_id)
+            ended = (await waiting).json()
+            await until(lambda: service.service.limiter.held == 1)
+            found = [await records.find("default", one, None) for one in (background, others)]
+
+    assert (ended["error"], ended["success"]) == ("cancelled", False)
+    assert [one and one[0].status for one in found] == ["cancelled", "running"]
 
 
 @pytest.mark.req("G-023")

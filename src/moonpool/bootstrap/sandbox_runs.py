@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from moonpool.features.sandbox_configurations.model import SandboxConfiguration
     from moonpool.features.storage.base import HeldTree, Snapshot, Trees
     from moonpool.server.http.callers import HttpCaller
+    from moonpool.server.http.lapsed_callers import Owner
     from moonpool.settings import Settings
     from moonpool.store.database.base import Database
 
@@ -230,6 +231,16 @@ class ServiceRuns:
         """Whether something of an organisation runs."""
         known = self._runs.get(organisation)
         return known is not None and known.is_running
+
+    @property
+    def owners(self) -> set[Owner]:
+        """See `moonpool.server.http.lapsed_callers.OpenWork`."""
+        return {(one, principal) for one, runs in self._runs.items() for principal in runs.principals}
+
+    def end_owner(self, organisation: str, principal: str) -> None:
+        """End what runs of this principal, whose credential counts no more."""
+        if (known := self._runs.get(organisation)) is not None:
+            known.end_principal(principal)
 
     async def end_organisation(self, organisation: str) -> None:
         """Its tenant is closed soon."""

@@ -427,7 +427,7 @@ async def open_service(  # noqa: PLR0913  what a service is made of
             servers.end_organisation, of_sessions.end_organisation, sandbox_runs.end_organisation,
         )  # fmt: skip
         if find_lapsed is not None:
-            works = (sessions, stored.transfers)
+            works = (sessions, stored.transfers, sandbox_runs)
             await stack.enter_async_context(lapsed_callers_ended(servers, works, find_lapsed))
         if is_open:
             await organisations.get(DEFAULT_TENANT)

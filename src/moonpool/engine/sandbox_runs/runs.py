@@ -83,6 +83,17 @@ class OrganisationRuns:
     def is_running(self) -> bool:
         return bool(self._tasks)
 
+    @property
+    def principals(self) -> set[str]:
+        """Of whom something runs."""
+        return {one.principal for one in self._running.values()}
+
+    def end_principal(self, principal: str) -> None:
+        """Cancel what runs of this one, whose credential counts no more."""
+        for run in tuple(self._running.values()):
+            if run.principal == principal and not run.is_cancelled:
+                run.cancel()
+
     # --- running
 
     async def begin(self, owner: RunOwner, order: SandboxOrder) -> SandboxRun:

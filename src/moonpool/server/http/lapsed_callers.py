@@ -33,7 +33,7 @@ FindLapsed: TypeAlias = "Callable[[Collection[Owner]], Awaitable[Collection[Owne
 
 
 class OpenWork(Protocol):
-    """What callers have open: sessions, transfers of files."""
+    """What callers have open: sessions, transfers of files, executions by one call."""
 
     @property
     def owners(self) -> AbstractSet[Owner]: ...
