@@ -105,7 +105,9 @@ async def test_what_runs_by_one_call_ends_with_its_key_and_another_callers_goes_
     with anyio.fail_after(120):
         async with operating(tmp_path / "state") as (service, data):
             await data.organisations.ensure("default")
-            revoked, other = [await data.keys.create(KeySpec(organisation_id="default")) for _ in range(2)]
+            scopes = frozenset({"execute", "admin"})
+            specs = [KeySpec(organisation_id="default", scopes=one) for one in (scopes, frozenset({"execute"}))]
+            revoked, other = [await data.keys.create(one) for one in specs]
             records = ExecutionRecords(data.database)
 
             def run(key: str, code: str, **headers: str) -> Awaitable[httpx2.Response]:
@@ -115,14 +117,20 @@ async def test_what_runs_by_one_call_ends_with_its_key_and_another_callers_goes_
             background = (await run(revoked.text, BLOCKED, prefer="respond-async")).headers["x-trace-id"]
             others = (await run(other.text, BLOCKED, prefer="respond-async")).headers["x-trace-id"]
             waiting = asyncio.ensure_future(run(revoked.text, BLOCKED))
-            await until(lambda: service.service.limiter.held == 3)
-
-            await data.keys.revoke(revoked.stored.key_id)
-            ended = (await waiting).json()
+            path, auth = f"/v1/executions/{others}/output", {"authorization": f"Bearer {revoked.text}"}
+            async with service.http.stream("GET", path, headers=auth) as response:
+                lines = response.aiter_lines()
+                first = json.loads(await anext(lines))
+                await until(lambda: service.service.limiter.held == 3)
+                await data.keys.revoke(revoked.stored.key_id)
+                ended = (await waiting).json()
+                rest = [json.loads(line)["type"] async for line in lines]
             await until(lambda: service.service.limiter.held == 1)
             found = [await records.find("default", one, None) for one in (background, others)]
 
     assert (ended["error"], ended["success"]) == ("cancelled", False)
+    assert first["type"] == "status"
+    assert "result" not in rest
     assert [one and one[0].status for one in found] == ["cancelled", "running"]
 
 

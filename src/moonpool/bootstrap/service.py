@@ -426,17 +426,17 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         organisations.end_use = (
             servers.end_organisation, of_sessions.end_organisation, sandbox_runs.end_organisation,
         )  # fmt: skip
+        by_one_call = SandboxRoutes(sandbox_runs, limiter, sandbox_runs.webhooks, switches)
         if find_lapsed is not None:
-            works = (sessions, stored.transfers, sandbox_runs)
+            works = (sessions, stored.transfers, sandbox_runs, by_one_call)
             await stack.enter_async_context(lapsed_callers_ended(servers, works, find_lapsed))
         if is_open:
             await organisations.get(DEFAULT_TENANT)
         endpoints = McpEndpoints(servers, profiles, limiter, body_bytes_max=settings.request_bytes_max)
         figures = MetricsApp(_metrics(engine, limiter, journal_reader(settings, state)), hosts=None)
         affairs = _affairs(organisations, consents)
-        by_one_call = SandboxRoutes(sandbox_runs, limiter, sandbox_runs.webhooks, switches).operations()
         administered = _administered(organisations, of_sessions, data, profiles, switches, state)
-        more = (*stored.operations, *by_one_call, *administered)
+        more = (*stored.operations, *by_one_call.operations(), *administered)
         routes = (
             asgi_route("/mcp", endpoints.mcp),
             asgi_route("/mcp/{profile}", endpoints.mcp),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
 from datetime import datetime
 from functools import partial
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from moonpool.features.execution_records.model import DeliveryMode
     from moonpool.features.tool_switches.model import ToolSwitches
     from moonpool.server.http.callers import HttpCaller
+    from moonpool.server.http.lapsed_callers import Owner
     from moonpool.server.http.sandbox.tenants import SandboxTenants, WebhookKeys
 
 READERS_MAX: Final = 16
@@ -60,6 +62,20 @@ class SandboxRoutes:
     ) -> None:
         self._tenants, self._limiter, self._webhooks, self._switches = tenants, limiter, webhooks, switches
         self._readers: Counter[str] = Counter()  # by trace id
+        self._reading: dict[asyncio.Task[object], Owner] = {}  # tasks that send lines
+        self._lapsed: set[asyncio.Task[object]] = set()  # of these
+
+    @property
+    def owners(self) -> set[Owner]:
+        """Who reads lines; see `moonpool.server.http.lapsed_callers.OpenWork`."""
+        return set(self._reading.values())
+
+    def end_owner(self, organisation: str, principal: str) -> None:
+        """End the streams of this principal, whose credential counts no more. An administrator reads others' lines."""
+        for task, owner in self._reading.items():
+            if owner == (organisation, principal) and task not in self._lapsed:
+                self._lapsed.add(task)
+                task.cancel()
 
     def operations(self) -> tuple[Operation, ...]:
         """All of them."""
@@ -122,7 +138,7 @@ class SandboxRoutes:
             accepted = messages.Accepted(trace_id=run.trace_id, status="running")
             return json_answer(accepted, 202, {**headers, "preference-applied": "respond-async"})
         if mode == "streaming":
-            return self._stream(run, 0, headers)
+            return self._stream(caller, run, 0, headers)
         return json_answer(result_body(await _result(request, run)), headers=headers)
 
     async def output(self, request: Request, caller: HttpCaller) -> Response:
@@ -131,18 +147,27 @@ class SandboxRoutes:
         run = await runs.follow(owner, request.path_params["trace_id"])
         if self._readers[run.trace_id] >= READERS_MAX:
             raise TooManySessionsError(f"{READERS_MAX} clients read the lines of this execution already; end one")
-        return self._stream(run, query.after_seq, {TRACE_HEADER: run.trace_id})
+        return self._stream(caller, run, query.after_seq, {TRACE_HEADER: run.trace_id})
 
-    def _stream(self, run: SandboxRun, after_seq: int, headers: dict[str, str]) -> Response:
-        lines = self._lines(run, after_seq)
+    def _stream(self, caller: HttpCaller, run: SandboxRun, after_seq: int, headers: dict[str, str]) -> Response:
+        lines = self._lines((caller.organisation, caller.principal), run, after_seq)
         return StreamingResponse(lines, media_type=NDJSON, headers={**_STREAM_HEADERS, **headers})
 
-    async def _lines(self, run: SandboxRun, after_seq: int) -> AsyncIterator[bytes]:
+    async def _lines(self, owner: Owner, run: SandboxRun, after_seq: int) -> AsyncIterator[bytes]:
+        task = asyncio.current_task()
+        assert task is not None
         self._readers[run.trace_id] += 1
+        self._reading[task] = owner
         try:
             async for event in run.events(after_seq):
                 yield json_line(event.body)
+        except asyncio.CancelledError:
+            if task in self._lapsed and not task.uncancel():
+                return
+            raise
         finally:
+            del self._reading[task]
+            self._lapsed.discard(task)
             self._readers[run.trace_id] -= 1
             if not self._readers[run.trace_id]:
                 del self._readers[run.trace_id]
