@@ -134,7 +134,9 @@ class FileStores:
         folder = keys_dir(self.folder)
         private_folder(folder.parent)
         path = private_folder(folder) / "urls"
-        return load_or_make_key(path, remedy="Remove the file; URLs that were signed with it end then")
+        return load_or_make_key(
+            path, remedy="Remove the file while no service runs; URLs that were signed with it end then"
+        )
 
 
 class Stores(Protocol):
