@@ -217,7 +217,7 @@ async def test_an_organisation_that_could_not_be_opened_is_tried_again(monkeypat
 
     async with served({"me": caller("me")}) as service:
         with monkeypatch.context() as disk:
-            disk.setattr("moonpool.bootstrap.service.open_queue", full)
+            disk.setattr("moonpool.bootstrap.organisations.open_queue", full)
             refused = await service.post(request("ping"), authorization="Bearer me")
         assert (refused.status_code, refused.json()["error"]) == (503, "service_busy")
         assert "secret" not in refused.text

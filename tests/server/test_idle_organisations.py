@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
-from moonpool.bootstrap import service as module
+from moonpool.bootstrap import organisations as module
 from server.services import caller, execute, serving
 from server.test_http_long_runs import gated, told
 from server.test_replicas import CONFIG

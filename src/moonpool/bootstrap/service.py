@@ -1,7 +1,6 @@
 """The service: one engine, the tenants of organisations, their callers' tools, and the routes over them.
 
-A tenant is opened when its organisation is first used and kept; its id is the organisation's. Without authentication
-there is one, the command line's. Closing goes the other way round: calls, tenants, engine.
+Closing goes the other way round: calls, tenants, engine.
 """
 
 from __future__ import annotations
@@ -18,50 +17,37 @@ from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.database import open_service_database
 from moonpool.bootstrap.engine import open_engine
 from moonpool.bootstrap.folders import data_folder
-from moonpool.bootstrap.organisation_affairs import OrganisationAffairs
 from moonpool.bootstrap.organisation_rules import OrganisationRules
-from moonpool.bootstrap.organisation_servers import OrganisationServers
+from moonpool.bootstrap.organisations import Organisations
 from moonpool.bootstrap.replicas import open_replica
 from moonpool.bootstrap.sandbox_runs import open_sandbox_runs
 from moonpool.bootstrap.sandbox_services import CallerServices
-from moonpool.bootstrap.service_administration import ServiceAdministration, ServiceOffers
+from moonpool.bootstrap.service_routes import ServiceFaces, administered, affairs_of, metrics_app
 from moonpool.bootstrap.session_tenants import TenantOfSessions, TenantsOfSessions
 from moonpool.bootstrap.storage import open_trees
 from moonpool.bootstrap.stored_files import StorageOfService, storage_face
 from moonpool.bootstrap.stores import open_stores
-from moonpool.bootstrap.tenant import open_tenant
 from moonpool.bootstrap.terminal_tenants import TerminalTenants
 from moonpool.configuration.policies import policy_in_force
 from moonpool.core.scopes import SCOPES
-from moonpool.core.version import VERSION
-from moonpool.features.approvals.events import EventApprover
-from moonpool.features.approvals.files import open_queue
 from moonpool.features.caller_limits.service import CallerLimiter
 from moonpool.features.caller_limits.table import QuotasInMemory
 from moonpool.features.sandbox_configurations.model import AlwaysConfigured
 from moonpool.features.tool_switches.model import AllSwitchedOn
 from moonpool.sandboxes.identity import serves_several_tenants
 from moonpool.sandboxes.shielding import finish
-from moonpool.server.http.administration.offered_routes import OfferedRoutes
-from moonpool.server.http.administration.operator_routes import OperatorRoutes
-from moonpool.server.http.administration.routes import AdministrationRoutes
-from moonpool.server.http.admission import Everybody, caller_in
-from moonpool.server.http.application import admins_only, asgi_route, mounted
+from moonpool.server.http.admission import Everybody
 from moonpool.server.http.callers import HttpCaller
-from moonpool.server.http.exposition import Exposed, LimitFigures, PoolGauges
-from moonpool.server.http.figures import Metrics
 from moonpool.server.http.lapsed_callers import lapsed_callers_ended
 from moonpool.server.http.mcp_endpoint import McpEndpoints
-from moonpool.server.http.metrics import PATH, MetricsApp
-from moonpool.server.http.principal_servers import TIDY_S, PrincipalServers, ServiceBusyError
+from moonpool.server.http.principal_servers import TIDY_S, PrincipalServers
 from moonpool.server.http.sandbox.routes import SandboxRoutes
-from moonpool.server.http.sessions.application import openapi_route, sessions_application
 from moonpool.server.http.sessions.registry import open_sessions
 from moonpool.server.http.sessions.tenants import SessionBounds
 from moonpool.server.mcp.client_requests import Bindings
 from moonpool.server.mcp.profiles import PROFILES
 from moonpool.store.journals import journal_reader
-from moonpool.store.paths import DEFAULT_TENANT, tenant_dir
+from moonpool.store.paths import DEFAULT_TENANT
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -70,215 +56,24 @@ if TYPE_CHECKING:
     from starlette.routing import BaseRoute
 
     from moonpool.bootstrap.admission import Admitted
-    from moonpool.bootstrap.database import ServiceData
     from moonpool.bootstrap.engine import Engine
-    from moonpool.bootstrap.replicas import Replica
     from moonpool.bootstrap.sandbox_runs import ServiceRuns
-    from moonpool.bootstrap.stores import Stores
     from moonpool.bootstrap.tenant import Tenant
     from moonpool.configuration.servers import McpConfig
-    from moonpool.core.audit import JournalReader
     from moonpool.environments.base import ProgressSink
-    from moonpool.features.consents.service import UserConsents
+    from moonpool.features.approvals.events import EventApprover
     from moonpool.features.sandbox_configurations.model import Configured
-    from moonpool.features.servers.service import OwnServers
     from moonpool.features.tool_switches.model import ToolSwitches
-    from moonpool.features.usage.measures import Measures
     from moonpool.sandboxes.base import SandboxBackend
     from moonpool.server.http.admission import Admission
-    from moonpool.server.http.sessions.operations import Operation
     from moonpool.server.http.sessions.registry import SessionRegistry
     from moonpool.server.mcp.profiles import Profile, Profiles
     from moonpool.server.mcp.server import OwnServer, ServedTools
     from moonpool.server.mcp.stateless import StatelessTools
     from moonpool.settings import Settings
 
-TENANTS_MAX: Final = 256
-ORGANISATION_IDLE_S: float = 60.0
-"""How long nobody must have asked for an organisation before it makes room for another. Longer than a request that
-holds a tenant and is not among its callers or sessions takes.
-"""
 _FIRST_USE_S: Final = 60.0
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class OpenOrganisation:
-    """An organisation's tenant, and what asks about the calls of its sessions."""
-
-    tenant: Tenant
-    events: EventApprover
-    stack: AsyncExitStack  # closes it
-
-
-class Organisations:
-    """The open tenants. Each is opened once; one that nobody uses makes room when there are too many."""
-
-    def __init__(  # noqa: PLR0913  parts of the composition
-        self,
-        engine: Engine,
-        config: McpConfig | None,
-        report: Callable[[str], None],
-        *,
-        is_alone: bool,
-        consents: UserConsents | None,
-        servers: OwnServers | None,
-        replica: Replica | None,
-        stores: Stores,
-        rules: OrganisationRules | None = None,
-    ) -> None:
-        """`is_alone`: this process can keep only one apart from others, see `sandboxes.identity`. `rules` follows those
-        of organisations themselves.
-        """
-        self._engine, self._config, self._report, self._consents = engine, config, report, consents
-        self.servers = None if servers is None else OrganisationServers(servers, config)
-        self._replica, self._stores, self.rules = replica, stores, rules
-        self._count_max = 1 if is_alone else TENANTS_MAX
-        self._opening: dict[str, asyncio.Task[OpenOrganisation]] = {}
-        self._asked_at: dict[str, float] = {}
-        self._closing: set[asyncio.Task[None]] = set()
-        self.use: Sequence[Callable[[str], bool]] = ()
-        """Say whether something of an organisation is open or runs."""
-        self.end_use: Sequence[Callable[[str], Awaitable[object]]] = ()
-        """Forget its tenant; what they return ends when nothing of that is used any more."""
-
-    @property
-    def settings(self) -> Settings:
-        return self._engine.settings
-
-    async def get(self, organisation: str) -> OpenOrganisation:
-        """Its open tenant. Raises ServiceBusyError when there is no room, or it cannot be opened now."""
-        self._asked_at[organisation] = asyncio.get_running_loop().time()
-        opening = self._opening.get(organisation)
-        if opening is None:
-            if len(self._opening) >= self._count_max:
-                self._make_room()
-            opening = self._opening[organisation] = asyncio.create_task(self._open(organisation))
-        try:
-            return await asyncio.shield(opening)
-        except Exception:  # noqa: BLE001  whatever it was, the next request tries again
-            # SECURITY: the message may name files of this machine; it is for the operator.
-            _log.exception("the organisation %s cannot be served", organisation)
-            if self._opening.get(organisation) is opening:
-                del self._opening[organisation]
-            raise ServiceBusyError("this organisation cannot be served now; the service's log says why") from None
-
-    async def tenant(self, organisation: str) -> Tenant:
-        """See `get`."""
-        return (await self.get(organisation)).tenant
-
-    @property
-    def executes_in_background(self) -> bool:
-        return any(self.background_count(organisation, "") for organisation in self._opening)
-
-    def background_count(self, organisation: str, principal: str) -> int:
-        """Executions of a principal, or of all (empty), that go on while no request waits for them."""
-        found = self._found(organisation)
-        if found is None:
-            return 0
-        executions = found.tenant.executions
-        return (executions.of(principal) if principal else executions).detached_count
-
-    def _found(self, organisation: str) -> OpenOrganisation | None:
-        """It, if it is open."""
-        opening = self._opening.get(organisation)
-        if opening is None or not opening.done() or opening.cancelled() or opening.exception() is not None:
-            return None
-        return opening.result()
-
-    def _make_room(self) -> None:
-        """Close the one that nobody has used for longest. Raises ServiceBusyError when all are used."""
-        idle = [] if self._count_max == 1 else [one for one in self._opening if self._is_idle(one)]
-        if not idle:
-            raise ServiceBusyError(self._no_room())
-        organisation = min(idle, key=self._asked_at.__getitem__)
-        opened = self._opening.pop(organisation).result()
-        # INVARIANT: whoever asks from now on finds none of what uses its tenant, and opens it anew when it is closed.
-        ending = [end(organisation) for end in self.end_use]
-        closing = asyncio.create_task(self._close_one(organisation, opened, ending))
-        self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
-
-    def _is_idle(self, organisation: str) -> bool:
-        unasked_s = asyncio.get_running_loop().time() - self._asked_at[organisation]
-        found = self._found(organisation)
-        return (
-            organisation != DEFAULT_TENANT
-            and unasked_s >= ORGANISATION_IDLE_S
-            and found is not None
-            and not found.tenant.runtime.is_executing
-            and not self.background_count(organisation, "")
-            and not any(uses(organisation) for uses in self.use)
-        )
-
-    async def _close_one(
-        self, organisation: str, opened: OpenOrganisation, ending: Sequence[Awaitable[object]] = ()
-    ) -> None:
-        await asyncio.gather(*ending, return_exceptions=True)
-        if self.servers is not None:
-            await self.servers.unfollow(organisation)
-        if self.rules is not None:
-            self.rules.unfollow(organisation)
-        if self._replica is not None:
-            self._replica.running.pop(organisation, None)
-        try:
-            await finish(opened.stack.aclose())
-        except Exception:  # noqa: BLE001  the others are closed all the same
-            _log.exception("the organisation %s could not be closed in order", organisation)
-
-    async def close(self) -> None:
-        """Close all of them."""
-        for opening in self._opening.values():
-            opening.cancel()  # one that is open is not touched by this
-        if left := {*self._opening.values(), *self._closing}:
-            await asyncio.wait(left)
-        if self.servers is not None:
-            await self.servers.close()
-        if self.rules is not None:
-            await self.rules.close()
-        for organisation in reversed(self._opening):
-            if (opened := self._found(organisation)) is not None:
-                await self._close_one(organisation, opened)
-
-    async def _open(self, organisation: str) -> OpenOrganisation:
-        engine, settings, replica = self._engine, self._engine.settings, self._replica
-        if self._closing:  # it itself, perhaps; and no more are open than may be
-            await asyncio.wait(set(self._closing))
-        async with AsyncExitStack() as stack:
-            folder = tenant_dir(engine.state, organisation)
-            store = self._stores.of(organisation, folder).approvals()
-            queue = await stack.enter_async_context(
-                open_queue(store, self._report, settings.approval_command, engine.environ)
-            )
-            events = EventApprover(queue=queue)
-            config = None if self._config is None else self._config.for_organisation(organisation)
-            policy = await asyncio.to_thread(policy_in_force, settings, config)
-            tenant = await stack.enter_async_context(
-                open_tenant(
-                    engine,
-                    organisation,
-                    config=config,
-                    approver=events,
-                    policy=policy,
-                    eagerly=True,
-                    journal_place=None if replica is None else replica.journal_place(organisation),
-                    kept=None if replica is None else replica.kept(organisation),
-                    consents=self._consents,
-                    stores=self._stores,
-                )
-            )
-            if self.rules is not None:
-                await self.rules.follow(tenant)
-            if self.servers is not None:
-                await self.servers.follow(tenant)
-            if replica is not None:
-                replica.running[organisation] = tenant.executions
-            return OpenOrganisation(tenant, events, stack.pop_all())
-
-    def _no_room(self) -> str:
-        if self._count_max == 1:
-            return "this service serves another organisation; its operator has to start it as root to serve more"
-        return f"this service serves {self._count_max} organisations now; try again later"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -432,26 +227,26 @@ async def open_service(  # noqa: PLR0913  what a service is made of
             await stack.enter_async_context(lapsed_callers_ended(servers, works, find_lapsed))
         if is_open:
             await organisations.get(DEFAULT_TENANT)
-        endpoints = McpEndpoints(servers, profiles, limiter, body_bytes_max=settings.request_bytes_max)
-        figures = MetricsApp(_metrics(engine, limiter, journal_reader(settings, state)), hosts=None)
-        affairs = _affairs(organisations, consents)
-        administered = _administered(organisations, of_sessions, data, profiles, switches, state)
-        more = (*stored.operations, *by_one_call.operations(), *administered)
-        routes = (
-            asgi_route("/mcp", endpoints.mcp),
-            asgi_route("/mcp/{profile}", endpoints.mcp),
-            asgi_route("/sse", endpoints.sse),
-            asgi_route("/message", endpoints.message),
-            asgi_route(PATH, figures if is_open else admins_only(figures, DEFAULT_TENANT)),
-            mounted("/v1", sessions_application(sessions, lambda request: caller_in(request.scope), affairs, more)),
+        operations = (
+            *stored.operations,
+            *by_one_call.operations(),
+            *administered(organisations, of_sessions, data, profiles, switches, state),
+        )
+        faces = ServiceFaces(
+            mcp=McpEndpoints(servers, profiles, limiter, body_bytes_max=settings.request_bytes_max),
+            metrics=metrics_app(engine, limiter, journal_reader(settings, state)),
+            sessions=sessions,
+            affairs=affairs_of(organisations, consents),
+            operations=operations,
+            is_open=is_open,
         )
         yield Service(
             engine=engine,
             organisations=organisations,
             servers=servers,
             sessions=sessions,
-            routes=routes,
-            public=(openapi_route(sessions, affairs, more), *stored.public),
+            routes=faces.routes(),
+            public=(faces.openapi(), *stored.public),
             check_environment=partial(_check_environment, engine),
             limiter=limiter,
             sandbox_runs=sandbox_runs,
@@ -489,34 +284,6 @@ async def _sessions(
         await finish(tenants.close())
 
 
-def _affairs(organisations: Organisations, consents: UserConsents | None) -> OrganisationAffairs | None:
-    """What organisations manage; None: there is no database."""
-    if organisations.servers is None or consents is None:
-        return None
-
-    return OrganisationAffairs(organisations.servers, consents, organisations.tenant)
-
-
-def _administered(
-    organisations: Organisations,
-    of_sessions: TenantsOfSessions,
-    data: ServiceData | None,
-    profiles: Profiles,
-    switches: ToolSwitches,
-    state: Path,
-) -> tuple[Operation, ...]:
-    """What is managed and read beside sessions; without a database there is nothing to manage."""
-    opened = organisations.tenant
-    offers = ServiceOffers(opened=opened, of_sessions=of_sessions, switches=switches)
-    offered = OfferedRoutes(offers).operations()
-    if data is None:
-        return offered
-    settings = organisations.settings
-    administration = ServiceAdministration(data=data, settings=settings, state=state, profiles=profiles, opened=opened)
-    operators = OperatorRoutes(administration, DEFAULT_TENANT).operations()
-    return (*AdministrationRoutes(administration).operations(), *operators, *offered)
-
-
 def everybody(profile: str | None, profiles: Profiles = PROFILES) -> Admission:
     """Admits everybody as one caller of the default tenant, to one profile or all. Raises UnknownProfileError.
 
@@ -534,17 +301,3 @@ async def _check_environment(engine: Engine) -> None:
     image = engine.sandbox_spec.image
     needed = (image.python, image.guest, *image.binds, *image.site_paths)
     await asyncio.to_thread(lambda: [path.stat() for path in needed])
-
-
-def _metrics(engine: Engine, limiter: CallerLimiter, journal: JournalReader) -> Metrics:
-    """Live figures of the process, and those on record of the default tenant."""
-
-    def expose(recorded: Measures) -> Exposed:
-        pool = engine.pool.statistics()
-        gauges = PoolGauges(
-            alive=pool.alive, ready=pool.ready, opening=pool.opening, waiting=pool.waiting, refused=pool.refused
-        )
-        limits = LimitFigures(open=limiter.held, refused=dict(limiter.refused))
-        return Exposed(version=VERSION, recorded=recorded, pool=gauges, limits=limits)
-
-    return Metrics(journal, expose)

@@ -1,6 +1,6 @@
 """What executions by one call need of a tenant: a sandbox for each, and the trees that are shown in it.
 
-`moonpool.bootstrap.sandbox_runs` connects both with a tenant's runtime and the service's storage.
+`moonpool.bootstrap.tenant_sandboxes` connects both with a tenant's runtime and the service's storage.
 """
 
 from __future__ import annotations
