@@ -18,6 +18,7 @@ from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.database import open_service_database
 from moonpool.bootstrap.engine import open_engine
 from moonpool.bootstrap.folders import data_folder
+from moonpool.bootstrap.narrowed_runtimes import check_built
 from moonpool.bootstrap.organisation_affairs import OrganisationAffairs
 from moonpool.bootstrap.organisation_rules import OrganisationRules
 from moonpool.bootstrap.organisation_servers import OrganisationServers
@@ -435,7 +436,7 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         figures = MetricsApp(_metrics(engine, limiter, journal_reader(settings, state)), hosts=None)
         affairs = _affairs(organisations, consents)
         by_one_call = SandboxRoutes(sandbox_runs, limiter, sandbox_runs.webhooks, switches).operations()
-        administered = _administered(organisations, of_sessions, data, profiles, switches, state)
+        administered = _administered(organisations, of_sessions, data, profiles, switches, state, engine)
         more = (*stored.operations, *by_one_call, *administered)
         routes = (
             asgi_route("/mcp", endpoints.mcp),
@@ -504,6 +505,7 @@ def _administered(
     profiles: Profiles,
     switches: ToolSwitches,
     state: Path,
+    engine: Engine,
 ) -> tuple[Operation, ...]:
     """What is managed and read beside sessions; without a database there is nothing to manage."""
     opened = organisations.tenant
@@ -512,7 +514,14 @@ def _administered(
     if data is None:
         return offered
     settings = organisations.settings
-    administration = ServiceAdministration(data=data, settings=settings, state=state, profiles=profiles, opened=opened)
+    administration = ServiceAdministration(
+        data=data,
+        settings=settings,
+        state=state,
+        profiles=profiles,
+        opened=opened,
+        check_built=lambda name: check_built(name, engine.data),
+    )
     operators = OperatorRoutes(administration, DEFAULT_TENANT).operations()
     return (*AdministrationRoutes(administration).operations(), *operators, *offered)
 
