@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -10,7 +11,10 @@ import pytest
 from cli.console import moonpool
 from moonpool.bootstrap.administration import Administration
 from moonpool.bootstrap.database import open_service_data
+from moonpool.core.errors import InputError
+from moonpool.features.caller_limits.model import CallerLimits
 from moonpool.features.keys.model import KeySpec
+from moonpool.features.sandbox_configurations.model import BUILT_IN, VolumeMount
 from moonpool.settings import Settings
 
 if TYPE_CHECKING:
@@ -50,6 +54,8 @@ def acme(tmp_path: Path) -> Acme:
 @pytest.mark.slow
 @pytest.mark.req("J-044")
 def test_a_configuration_is_made_changed_used_and_deleted(acme: Acme) -> None:
+    for slug in ("models", "out"):
+        assert acme.run("volumes", "create", slug, "--org", "acme").exit_code == 0
     (made,) = acme.sandboxes(
         "create", "--name", "data", "--env", "data", "--language", "bash", "--timeout", "30", "--memory", "512m",
         "--cpu", "1.5", "--variable", "TOKEN", "--variable", "REGION=eu", "--allow-network", "example.com",
@@ -94,7 +100,7 @@ def test_a_configuration_is_made_changed_used_and_deleted(acme: Acme) -> None:
     acme.run("keys", "revoke", told["id"])
     acme.sandboxes("delete", "small")
     assert acme.sandboxes("list", "--json") == []
-    records = acme.records()
+    records = [one for one in acme.records() if one["action"] != "created"]  # but for its volumes
     assert [one["action"] for one in records] == [
         "organisation_created", "sandbox_created", "key_created", "sandbox_changed", "key_revoked", "sandbox_deleted",
     ]  # fmt: skip
@@ -123,6 +129,7 @@ def test_what_cannot_be_done_is_one_sentence(acme: Acme) -> None:
         (("keys", "create", "--org", "acme", "--thread", "../x"), "thread_id must have"),
         (("keys", "create", "--org", "acme", "--variable", "A=1", "--variable", "A=2"), "named twice"),
         (("orgs", "tools", "off", "acme", "a b"), "cannot be a tool's name"),
+        (("orgs", "tools", "off", "acme", "execute_code"), "there are Read, files_download, sandbox_execute, and"),
     ):
         assert sentence in acme.run(*arguments).sentence, arguments
 
@@ -136,6 +143,36 @@ def test_tools_are_switched_off_and_on(acme: Acme) -> None:
     assert acme.run("orgs", "tools", "on", "acme", "sandbox_execute").exit_code == 0
     assert acme.run("orgs", "tools", "list", "acme", "--json").stdout == b""
     assert [one["action"] for one in acme.records()][1:] == ["tool_switched_off", "tool_switched_on"]
+
+
+@pytest.mark.anyio
+async def test_what_does_not_exist_is_no_part_of_a_configuration_and_no_tool_to_switch_off(tmp_path: Path) -> None:
+    settings = Settings.load({})
+    own = replace(BUILT_IN, name="own", volumes=(VolumeMount(slug="team"),))
+    async with open_service_data(settings, tmp_path, {}) as opened:
+
+        async def check_built(name: str) -> None:
+            raise InputError(f"{name} is not built")
+
+        there = Administration(opened=opened, settings=settings, data=tmp_path, by="test", check_built=check_built)
+        elsewhere = replace(there, check_built=None)
+        await there.create_organisation("acme", "", CallerLimits())
+        with pytest.raises(InputError, match="there is no volume team; make it first: `moonpool volumes create team"):
+            await there.create_sandbox("acme", own)
+        await there.create_sandbox("acme", replace(own, volumes=()))
+        for wanted, sentence in (
+            ({"volumes": own.volumes}, "there is no volume team"),
+            ({"environment": "nosuch"}, "there is no environment 'nosuch'; there is base, data"),
+            ({"environment": "data"}, "data is not built"),
+        ):
+            with pytest.raises(InputError, match=sentence):
+                await there.change_sandbox("acme", "own", lambda was, wanted=wanted: replace(was, **wanted))
+        await elsewhere.change_sandbox("acme", "own", lambda was: replace(was, environment="data"))
+        await there.change_sandbox("acme", "own", lambda was: replace(was, timeout_s=5))  # it was so already
+
+        with pytest.raises(InputError, match="'execute_code' that can be switched off; there are Read, files_download"):
+            await there.switch_tool("acme", "execute_code", on=False)
+        assert await there.switch_tool("acme", "crm.later", on=False)
 
 
 @pytest.mark.anyio

@@ -7,12 +7,20 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
+import anyio
 import pytest
 
 from moonpool.core.envelope import Envelope, ExecutionError
 from moonpool.core.errors import InputError
+from moonpool.engine.sandbox_runs import kept_lines
+from moonpool.engine.sandbox_runs import runs as sandbox_runs
 from moonpool.engine.sandbox_runs.base import RunOwner, SandboxOrder
-from moonpool.engine.sandbox_runs.errors import CapacityError, SandboxUnfitError, VolumeMissingError
+from moonpool.engine.sandbox_runs.errors import (
+    BackgroundRunsError,
+    CapacityError,
+    SandboxUnfitError,
+    VolumeMissingError,
+)
 from moonpool.engine.sandbox_runs.results import result_of
 from moonpool.engine.sandbox_runs.runs import OrganisationRuns
 from moonpool.features.execution_records.model import RunQuery
@@ -243,6 +251,64 @@ async def test_code_that_has_run_is_answered_although_its_record_cannot_be_kept(
 
     assert (await inline.result()).success
     assert len(world.sandboxes.requests) == 1
+
+
+async def test_an_end_is_put_on_record_however_long_the_database_is_away(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attempts = 0
+    end = world.records.end
+
+    async def away(*arguments: Any) -> bool:
+        nonlocal attempts
+        attempts += 1
+        if attempts < 12:
+            raise DatabaseError("it is away")
+        return await end(*arguments)
+
+    monkeypatch.setattr(world.records, "end", away)
+    monkeypatch.setattr(sandbox_runs, "_AGAIN_S", (0.0, 0.001))
+    world.sandboxes.go.set()
+    run = await world.runs.begin(OWNER, SandboxOrder(code="1", thread_id="t", delivery_mode="webhook"))
+    with anyio.fail_after(30):
+        assert (await run.result()).success
+        told_after = attempts
+        assert world.trees.held == set()
+        await until(lambda: attempts == 12 and not world.runs.is_running)
+
+    assert told_after < 12
+    assert await world.recorded() == ["success"]
+    assert [event.kind async for event in run.events()] == ["status", "result"]
+
+
+async def test_closing_waits_for_no_database(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def away(*_: object) -> bool:
+        raise DatabaseError("it is away")
+
+    monkeypatch.setattr(world.records, "end", away)
+    monkeypatch.setattr(sandbox_runs, "_AGAIN_S", (600.0,))
+    run = await world.runs.begin(OWNER, SandboxOrder(code="1", delivery_mode="webhook"))
+    with anyio.fail_after(30):
+        await world.runs.close()
+
+    assert (await run.result()).status == "cancelled"
+    assert await world.recorded() == ["running"]
+
+
+async def test_background_executions_have_bounded_memory_and_the_next_one_is_refused(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_lines, "ROOM_BYTES", 200_000)
+    order = SandboxOrder(code="#" * 90_000, delivery_mode="webhook")
+    first, second = await world.runs.begin(OWNER, order), await world.runs.begin(OWNER, order)
+    with pytest.raises(BackgroundRunsError, match="200,000 bytes of memory; wait for one to end"):
+        await world.runs.begin(OWNER, order)
+    await world.runs.begin(OWNER, SandboxOrder(code="#" * 90_000))  # somebody waits for it
+    world.sandboxes.go.set()
+    for one in (first, second):
+        assert (await one.result()).success
+    third = await world.runs.begin(OWNER, order)
+    assert (await third.result()).success
 
 
 async def test_closing_ends_what_runs_and_puts_it_on_record(world: World) -> None:

@@ -176,6 +176,7 @@ async def test_keys_are_made_by_administrators_of_their_organisation(
 async def test_sandbox_configurations_are_an_organisations_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with administered(tmp_path, monkeypatch) as (service, _):
         operator, stranger = Client(service, "operator"), Client(service, "stranger")
+        await operator("POST", "/volumes", {"slug": "models"})
         made = await operator(
             "POST", "/admin/sandboxes",
             {"name": "data", "variables": {"TOKEN": SECRET, "B": "1"}, "network": ["example.com"], "storage": True,
@@ -202,6 +203,8 @@ async def test_sandbox_configurations_are_an_organisations_own(tmp_path: Path, m
             ({"name": "b", "variables": {"LD_PRELOAD": "x"}}, (400, "input_invalid")),
             ({"name": "b", "network": ["localhost"]}, (400, "network_rule_invalid")),
             ({"name": "b", "volumes": [{"slug": "../x"}]}, (400, "input_invalid")),
+            ({"name": "b", "volumes": [{"slug": "none"}]}, (400, "input_invalid")),
+            ({"name": "b", "environment": "none"}, (400, "input_invalid")),
             ({"name": "b", "more": 1}, (400, "input_invalid")),
         ):
             assert await operator.refused("POST", "/admin/sandboxes", body) == expected, body

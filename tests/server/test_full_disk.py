@@ -1,4 +1,6 @@
-"""A service whose files may not grow: calls are refused in one sentence, nothing leaves, and later it works again."""
+"""A service whose files may not grow: calls are refused in one sentence, nothing leaves or is half stored, and later it
+works again.
+"""
 
 from __future__ import annotations
 
@@ -35,21 +37,39 @@ def test_while_no_file_may_grow_nothing_leaves_and_later_it_works(tmp_path: Path
         def put(word: str) -> Any:
             return json.loads(serving.post(execute(PUT.format(word))).json()["result"]["content"][0]["text"])
 
+        def by_one_call(code: str) -> httpx2.Response:
+            return httpx2.post(f"{base}/v1/sandbox/execute", json={"code": code, "thread_id": "t"}, timeout=60)
+
+        def upload() -> httpx2.Response:
+            headers = {one["name"]: one["value"] for one in signed["headers"]}
+            return httpx2.put(signed["url"], content=b"up", headers=headers, timeout=60)
+
         assert put("first")["ok"]
+        assert by_one_call("open('a', 'w').write('1')").json()["success"]
+        asked = {"source": "thread", "id": "t", "path": "up", "content_length": 2}
+        signed = httpx2.post(f"{base}/v1/files/upload_url", json=asked, timeout=60).json()
         session = httpx2.post(f"{base}/v1/sessions", json={}, timeout=60).json()["id"]
         unlimited = resource.prlimit(serving.process.pid, resource.RLIMIT_FSIZE)
         resource.prlimit(serving.process.pid, resource.RLIMIT_FSIZE, (0, unlimited[1]))
         refused = [put("second"), put("third")]
+        unavailable = [by_one_call("open('a', 'w').write('2')"), upload()]
         run = {"code": PUT.format("fourth"), "language": "python"}
         lines = httpx2.post(f"{base}/v1/sessions/{session}/executions", json=run, timeout=60).text.splitlines()
         ready = httpx2.get(f"{base}/healthz")
         resource.prlimit(serving.process.pid, resource.RLIMIT_FSIZE, unlimited)
         assert put("last")["ok"]
+        kept = by_one_call("import os; print(os.path.exists('up'), open('a').read())")
+        assert upload().json()["size"] == 2
     said = "".join(serving.said)
 
     assert [one["ok"] for one in refused] == [False, False]
     for one in (*refused, json.loads(lines[-1])):
         assert "journal" in json.dumps(one), one
+    for one in unavailable:
+        assert (one.status_code, one.json()["error"], "log says why" in one.json()["message"]) == (
+            503, "service_unavailable", True,
+        )  # fmt: skip
+    assert kept.json()["stdout"] == "False 1\n"
     assert ready.status_code == 200
     assert "Traceback" not in said
     assert [json.loads(line)["arguments"]["word"] for line in seen.read_text("utf-8").splitlines()] == ["first", "last"]

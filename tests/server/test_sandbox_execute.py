@@ -149,6 +149,9 @@ WEBHOOK_SENTENCES = {
     "a name of nobody": ("https://metadata.internal/", "webhook_private_hosts"),
     "an escaped slash in a name": ("https://127.0.0.1%2f.x.example/", "webhook_url must include a hostname"),
     "a name with an empty part": ("https://x..example/", "webhook_url must include a hostname"),
+    "an address of a future version": ("https://[v1.x]/", "webhook_url must include a hostname"),
+    "one with a colon": ("https://[v1.x:y]/", "webhook_url must include a hostname"),
+    "a name in brackets": ("https://[hooks.example.com]/", "webhook_url"),
     "a bracket": ("https://[x", "webhook_url is not an address"),
 }
 

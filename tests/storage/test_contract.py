@@ -155,6 +155,8 @@ async def test_a_hold_ends_with_its_lease_and_a_late_commit_is_refused(world: Wo
             async with world.acme_elsewhere.hold(THREAD, "trc_2"):
                 pytest.fail("its lease goes on")
         world.clock.now += 0.2
+        assert (await world.acme.state(THREAD)).held_by == ""
+        assert [one.held_by for one in await world.acme_elsewhere.all("thread")] == [""]
         async with world.acme_elsewhere.hold(THREAD, "trc_2") as held:
             writer = lost.writer()
             await put(writer, "a", b"late")

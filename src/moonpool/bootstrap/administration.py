@@ -19,8 +19,16 @@ from moonpool.core.audit_records import AdministrationRecord, time_stamp
 from moonpool.core.errors import InputError
 from moonpool.core.json import digest_bytes
 from moonpool.engine.network import check_bound
+from moonpool.environments.recipes import check_environment
 from moonpool.features.keys.model import UnknownKeyError
+from moonpool.features.sandbox_configurations.model import BUILT_IN
+from moonpool.features.storage.heads import TreeKey
+from moonpool.features.storage.model import TreeName, UnknownTreeError
+from moonpool.features.storage.table import TreeTable
+from moonpool.features.tool_switches.model import check_tool_name
 from moonpool.network.rules import parse_domains
+from moonpool.server.mcp.baponi import definitions as baponi
+from moonpool.server.mcp.codegen import tool_table as codegen
 from moonpool.store.journals import open_journal_place
 from moonpool.store.paths import tenant_dir
 
@@ -38,6 +46,8 @@ if TYPE_CHECKING:
 
 STORAGE_PROFILES: Final = frozenset({"baponi", "codegen"})
 """Profiles whose tools are about files of threads: a key of one finds a default configuration with storage."""
+TOOLS: Final = sorted({*baponi.TOOLS, *codegen.TOOLS})
+"""Of profiles, that can be switched off. Those of servers are as `SERVER.TOOL`."""
 _BOUNDED: Final = {
     "memory_bytes": "memory_bytes_max",
     "cpu_cores": "cpu_cores_max",
@@ -55,6 +65,8 @@ class Administration:
     settings: Settings
     data: Path
     by: str
+    check_built: Callable[[str], Awaitable[None]] | None = None
+    """Whether an environment can be had; None: it is not known here, where the service need not run."""
 
     async def create_key(self, spec: KeySpec, *, sandbox: str | None = None) -> NewKey:
         """Make a key, and its organisation if there is none; `sandbox` names its configuration.
@@ -103,7 +115,7 @@ class Administration:
 
     async def create_sandbox(self, organisation: str, wanted: SandboxConfiguration) -> StoredConfiguration:
         """Raises ConfigurationUsedError, NetworkRuleError, SecretStoreError."""
-        self._check_allowed(wanted)
+        await self._check_possible(organisation, BUILT_IN, wanted)
         stored = await self.opened.configurations.create(organisation, wanted)
         await self._sandbox_made(stored)
         return stored
@@ -116,12 +128,12 @@ class Administration:
 
         def altered(was: SandboxConfiguration) -> SandboxConfiguration:
             before.append(was)
-            wanted = alter(was)
-            self._check_allowed(wanted)
-            return wanted
+            return alter(was)
 
         configurations = self.opened.configurations
-        stored = await configurations.change(organisation, name, altered)
+        stored = await configurations.change(
+            organisation, name, altered, check=lambda wanted: self._check_possible(organisation, before[-1], wanted)
+        )
         await self._given(
             organisation, "sandbox_changed", name, sandbox_told(stored),
             lambda: configurations.change(organisation, stored.configuration.name, lambda _: before[-1]),
@@ -134,9 +146,15 @@ class Administration:
         await self._taken(organisation, "sandbox_deleted", name)
 
     async def switch_tool(self, organisation: str, tool: str, *, on: bool) -> bool:
-        """False: it is so already."""
+        """False: it is so already. A server that has the tool may come later, so its tools are not looked for."""
         switches = self.opened.switches
         if not on:
+            check_tool_name(tool)
+            if "." not in tool and tool not in TOOLS:
+                raise InputError(
+                    f"there is no tool {tool[:80]!r} that can be switched off; there are {', '.join(TOOLS)}, and those "
+                    "of servers as SERVER.TOOL"
+                )
             if changed := await switches.switch_off(organisation, tool, by=self.by):
                 await self._taken(organisation, "tool_switched_off", tool)
             return changed
@@ -182,14 +200,29 @@ class Administration:
             lambda: self.opened.configurations.delete(organisation, name),
         )  # fmt: skip
 
-    def _check_allowed(self, wanted: SandboxConfiguration) -> None:
-        """Raise InputError, NetworkRuleError for more than the service's settings allow."""
+    async def _check_possible(self, organisation: str, was: SandboxConfiguration, wanted: SandboxConfiguration) -> None:
+        """Raise InputError, NetworkRuleError for more than the service's settings allow, and for what is new in it and
+        does not exist.
+        """
         for name, setting in _BOUNDED.items():
             value, most = getattr(wanted, name), getattr(self.settings, setting)
             if value is not None and value > most:
                 raise InputError(f"{name} is {value:,}, but this service allows at most {most:,}")
         if (rules := parse_domains(wanted.network or ())) is not None:
             check_bound(rules, self.settings)
+        if wanted.environment is not None and wanted.environment != was.environment:
+            check_environment(wanted.environment)
+            if self.check_built is not None:
+                await self.check_built(wanted.environment)
+        trees = TreeTable(self.opened.database)
+        for slug in {one.slug for one in wanted.volumes} - {one.slug for one in was.volumes}:
+            try:
+                await trees.find(TreeKey(organisation, TreeName(kind="volume", name=slug)))
+            except UnknownTreeError:
+                raise InputError(
+                    f"there is no volume {slug}; make it first: `moonpool volumes create {slug} --org {organisation}` "
+                    "or POST /v1/volumes"
+                ) from None
 
     async def create_organisation(self, organisation: str, name: str, limits: CallerLimits) -> None:
         await self.opened.organisations.create(organisation, name, limits)

@@ -15,10 +15,12 @@ from moonpool.bootstrap.tenant import package_installer
 from moonpool.core.errors import InputError
 from moonpool.engine.packages.model import PackageDisallowedError
 from moonpool.engine.packages.specifiers import AllowedPackages
+from moonpool.environments.recipes import check_environment
 from moonpool.environments.resolve import is_built, resolve_environment
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from moonpool.bootstrap.tenant import Tenant
     from moonpool.engine.runtime import Runtime
@@ -73,15 +75,21 @@ class NarrowedRuntimes:
         if (known := self._images.get(name)) is not None:
             return known
         engine = self._tenant.engine
+        await check_built(name, engine.data)
         root, uid = engine.data / "environments", sandbox_uid()
-        if not await is_built(name, root=root, uid=uid):
-            raise InputError(
-                f"the environment {name!r} is not built at this service; its operator runs "
-                f"`moonpool environments build {name}`"
-            )
         environment = await resolve_environment(name, root=root, uid=uid)
         found = await find_runtimes(engine.data, engine.environ)
         return self._images.setdefault(name, image_spec(environment, root, found))
+
+
+async def check_built(name: str, data: Path) -> None:
+    """Raise InputError unless sandboxes can have this environment here."""
+    check_environment(name)
+    if not await is_built(name, root=data / "environments", uid=sandbox_uid()):
+        raise InputError(
+            f"the environment {name!r} is not built at this service; its operator runs "
+            f"`moonpool environments build {name}`"
+        )
 
 
 def narrowed(settings: Settings, wanted: WantedRuntime) -> Settings:

@@ -230,7 +230,7 @@ async def open_service(  # noqa: PLR0913  what a service is made of
         operations = (
             *stored.operations,
             *by_one_call.operations(),
-            *administered(organisations, of_sessions, data, profiles, switches, state),
+            *administered(organisations, of_sessions, data, profiles, switches, state, engine),
         )
         faces = ServiceFaces(
             mcp=McpEndpoints(servers, profiles, limiter, body_bytes_max=settings.request_bytes_max),

@@ -45,9 +45,12 @@ class ServiceAdministration:
     state: Path
     profiles: Profiles
     opened: Callable[[str], Awaitable[Tenant]]
+    check_built: Callable[[str], Awaitable[None]]  # of an environment
 
     def changes(self, by: str, /) -> Administration:
-        return Administration(opened=self.data, settings=self.settings, data=self.state, by=by)
+        return Administration(
+            opened=self.data, settings=self.settings, data=self.state, by=by, check_built=self.check_built
+        )
 
     def check_profile(self, name: str, /) -> None:
         self.profiles.find(name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from moonpool.bootstrap.narrowed_runtimes import check_built
 from moonpool.bootstrap.organisation_affairs import OrganisationAffairs
 from moonpool.bootstrap.service_administration import ServiceAdministration, ServiceOffers
 from moonpool.core.version import VERSION
@@ -85,6 +86,7 @@ def administered(
     profiles: Profiles,
     switches: ToolSwitches,
     state: Path,
+    engine: Engine,
 ) -> tuple[Operation, ...]:
     """What is managed and read beside sessions; without a database there is nothing to manage."""
     opened = organisations.tenant
@@ -93,7 +95,14 @@ def administered(
     if data is None:
         return offered
     settings = organisations.settings
-    administration = ServiceAdministration(data=data, settings=settings, state=state, profiles=profiles, opened=opened)
+    administration = ServiceAdministration(
+        data=data,
+        settings=settings,
+        state=state,
+        profiles=profiles,
+        opened=opened,
+        check_built=lambda name: check_built(name, engine.data),
+    )
     operators = OperatorRoutes(administration, DEFAULT_TENANT).operations()
     return (*AdministrationRoutes(administration).operations(), *operators, *offered)
 

@@ -9,7 +9,7 @@ from moonpool.server.http.application import asgi_route
 from moonpool.server.http.authentication.resource import checked_public_url
 from moonpool.server.http.request_log import BLOBS_PATH
 from moonpool.server.http.storage.access import StoredFiles
-from moonpool.server.http.storage.blobs import Blobs
+from moonpool.server.http.storage.blobs import DESCRIBED, Blobs
 from moonpool.server.http.storage.file_routes import FileRoutes
 from moonpool.server.http.storage.signed_urls import SignedUrls
 from moonpool.server.http.storage.transfers import Transfers
@@ -79,7 +79,7 @@ def storage_face(
         find_lapsed=find_lapsed,
     )
     return StorageFace(
-        operations=(*FileRoutes(stored, urls).operations(), *TreeRoutes(stored).operations()),
+        operations=(*FileRoutes(stored, urls).operations(), *TreeRoutes(stored).operations(), *DESCRIBED),
         public=(asgi_route(f"{BLOBS_PATH}{{token}}", Blobs(stored, urls, transfers, limiter.take)),),
         transfers=transfers,
     )

@@ -71,7 +71,8 @@ def list_(*, org: str, as_json: bool, data_dir: Path | None, database_url: str |
 def _switch(org: str, tool: str, data_dir: Path | None, database_url: str | None, *, on: bool) -> int:
     word = "on" if on else "off"
     if administered(data_dir, database_url, lambda administration: administration.switch_tool(org, tool, on=on)):
-        remark(f"switched {tool} of {org} {word}")
+        unseen = "; servers were not asked whether one has it" if "." in tool and not on else ""
+        remark(f"switched {tool} of {org} {word}{unseen}")
         return EXIT_OK
     remark(f"{tool} of {org} is {word} already")
     return EXIT_FAILED

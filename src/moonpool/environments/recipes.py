@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
-from moonpool.core.errors import ConfigError
+from moonpool.core.errors import ConfigError, InputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -65,6 +65,12 @@ RECIPES: Final[Mapping[str, EnvironmentRecipe]] = MappingProxyType(
         ),
     }
 )
+
+
+def check_environment(name: str) -> None:
+    """Raise InputError for a name that no environment has."""
+    if name not in RECIPES:
+        raise InputError(f"there is no environment {name[:80]!r}; there is {', '.join(sorted(RECIPES))}")
 
 
 def recipe_named(name: str) -> EnvironmentRecipe:

@@ -315,3 +315,14 @@ async def test_300_mib_pass_with_flat_memory(stored: Storing) -> None:
 def resident_bytes() -> int:
     with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+async def test_the_openapi_document_has_what_a_signed_url_answers(stored: Storing) -> None:
+    document = (await stored.service.http.get("/v1/openapi.json")).json()
+    blobs = document["paths"]["/v1/blobs/{token}"]
+
+    assert document["info"]["title"] == "Moonpool"
+    assert {method: (about["security"], "206" in about["responses"]) for method, about in blobs.items()} == {
+        "get": ([], True),
+        "put": ([], False),
+    }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from moonpool.core.errors import Fault, MoonpoolError
 
 
@@ -16,15 +18,25 @@ class ExecutionOverError(MoonpoolError):
 
 
 class BackgroundRunsError(MoonpoolError):
-    """Too many executions go on without a request that waits for them (HTTP 429). Nothing was started."""
+    """Too many executions go on without a request that waits for them, or they take too much memory (HTTP 429).
+    Nothing was started.
+    """
 
     code = "background_runs_busy"
     fault = Fault.CALLER
     retryable = True
 
-    def __init__(self, most: int) -> None:
-        super().__init__(
+    @classmethod
+    def of_count(cls, most: int) -> Self:
+        return cls(
             f"{most} streaming and asynchronous executions of your organisation run already; wait for one to end"
+        )
+
+    @classmethod
+    def of_bytes(cls, most: int) -> Self:
+        return cls(
+            "the code and output of your organisation's streaming and asynchronous executions would take more than "
+            f"{most:,} bytes of memory; wait for one to end"
         )
 
 

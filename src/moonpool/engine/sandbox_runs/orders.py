@@ -143,7 +143,7 @@ def check_webhook_url(url: str, private_hosts: PrivateHosts) -> None:
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise InputError("webhook_url must have no user name and no fragment")
     host = parts.hostname.rstrip(".").lower()
-    if not is_host(host):
+    if not is_host(host, in_brackets="[" in parts.netloc):
         raise InputError(f"webhook_url must include a hostname, and {host[:80]!r} is none")
     if not may_be_public(host) and not private_hosts.allows_name(host) and not private_hosts.allows_address(host):
         raise InputError(

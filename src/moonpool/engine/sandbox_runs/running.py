@@ -1,7 +1,7 @@
 """One execution by one call in memory: its lines as they come, for any number of readers, and its result.
 
-Its code does not wait for its readers. What is kept for those that are slow or come again is bounded: the oldest output
-goes first, and the result has what is kept of all of it.
+Its code does not wait for its readers. What is kept for those that are slow or come again is bounded (`kept_lines`):
+the oldest output goes first, and the result has what is kept of all of it.
 
 INVARIANT: the last line is `result`, whatever happens.
 """
@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import codecs
-from collections import deque
 from contextlib import suppress
-from itertools import islice
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from moonpool.engine.sandbox_runs.base import RunEvent
 from moonpool.engine.sandbox_runs.results import result_body
@@ -23,13 +21,12 @@ if TYPE_CHECKING:
 
     from moonpool.core.json import JsonObject
     from moonpool.engine.sandbox_runs.base import RunResult
+    from moonpool.engine.sandbox_runs.kept_lines import KeptLines
     from moonpool.engine.sandbox_runs.sandboxes import RunSandbox
     from moonpool.sandboxes.base import Stream
 
 KEEPALIVE_S: float = 15.0
 """A stream without news says so after so long."""
-KEPT_CHARS_MAX: Final = 4 * 1024**2
-"""Of output lines that can be read again."""
 
 
 def status_line(trace_id: str, seq: int) -> RunEvent:
@@ -59,18 +56,16 @@ def result_line(trace_id: str, result: RunResult, seq: int) -> RunEvent:
 class RunningOrder:
     """A `SandboxRun`. Made and fed by `runs.OrganisationRuns`."""
 
-    def __init__(self, trace_id: str, principal: str, *, has_readers: bool) -> None:
-        """`has_readers`: its lines can be asked for, so they are kept."""
+    def __init__(self, trace_id: str, principal: str, lines: KeptLines | None) -> None:
+        """`lines` None: nobody can ask for them."""
         loop = asyncio.get_running_loop()
-        self._trace_id, self.principal, self.has_readers = trace_id, principal, has_readers
+        self._trace_id, self.principal, self.lines = trace_id, principal, lines
         self.has_started = False  # its code was sent to a sandbox
         self.is_cancelled = self._is_closing = False
         self._known: asyncio.Future[None] = loop.create_future()  # once it has started or ended, or why it did neither
         self._over: asyncio.Future[RunResult] = loop.create_future()
         self._sandbox: RunSandbox | None = None
         self._texts = {name: codecs.getincrementaldecoder("utf-8")("replace") for name in ("stdout", "stderr")}
-        self._lines: deque[RunEvent] = deque()
-        self._chars = 0
         self.seq = 0  # of the newest line
         self._changed = asyncio.Event()
         self._when_over: list[Callable[[], None]] = []
@@ -100,9 +95,11 @@ class RunningOrder:
             self._when_over.append(call)
 
     async def events(self, after_seq: int = 0) -> AsyncIterator[RunEvent]:
+        lines = self.lines
+        assert lines is not None, "nobody has its id while it runs"
         while True:
             changed = self._changed
-            for event in self._behind(after_seq):
+            while (event := lines.after(after_seq)) is not None:
                 after_seq = event.seq
                 yield event
             if self._over.done() and after_seq >= self.seq:
@@ -110,11 +107,6 @@ class RunningOrder:
             is_silent = changed is self._changed and not await _heard(changed) and changed is self._changed
             if is_silent and not self._is_closing:
                 self._tell(keepalive_line(self.seq + 1))
-
-    def _behind(self, seq: int) -> list[RunEvent]:
-        """The lines that are kept behind this one. Numbers have no gaps, so the work is only for what is new."""
-        count = min(len(self._lines), max(0, self.seq - seq))
-        return [*islice(reversed(self._lines), count)][::-1]
 
     # --- for who carries it out
 
@@ -176,13 +168,9 @@ class RunningOrder:
 
     def _tell(self, event: RunEvent) -> None:
         self.seq = event.seq
-        if not self.has_readers:
-            return
-        self._lines.append(event)
-        self._chars += _size(event)
-        while self._chars > KEPT_CHARS_MAX and len(self._lines) > 1:
-            self._chars -= _size(self._lines.popleft())
-        self._wake()
+        if self.lines is not None:
+            self.lines.add(event)
+            self._wake()
 
     def _wake(self) -> None:
         changed, self._changed = self._changed, asyncio.Event()
@@ -192,11 +180,6 @@ class RunningOrder:
 def _event(seq: int, kind: str, members: JsonObject) -> RunEvent:
     body: JsonObject = {"type": kind, **members, "seq": seq}
     return RunEvent(seq=seq, kind=kind, body=body)  # pyright: ignore[reportArgumentType]  one of four words above
-
-
-def _size(event: RunEvent) -> int:
-    text = event.body.get("data")
-    return 100 + (len(text) if isinstance(text, str) else 0)
 
 
 async def _heard(changed: asyncio.Event) -> bool:

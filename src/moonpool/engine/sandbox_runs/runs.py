@@ -15,12 +15,15 @@ import json
 import logging
 import time
 from collections import OrderedDict
+from contextlib import suppress
 from dataclasses import replace
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from moonpool.core.errors import InputError, MoonpoolError
 from moonpool.engine.code_request import CodeRequest, new_run_id
 from moonpool.engine.kept_executions import ExecutionUnknownError
+from moonpool.engine.sandbox_runs import kept_lines
 from moonpool.engine.sandbox_runs.errors import (
     BackgroundRunsError,
     CapacityError,
@@ -28,6 +31,7 @@ from moonpool.engine.sandbox_runs.errors import (
     SandboxUnfitError,
 )
 from moonpool.engine.sandbox_runs.following import RecordedRun
+from moonpool.engine.sandbox_runs.kept_lines import KeptLines, Room, order_bytes
 from moonpool.engine.sandbox_runs.orders import check, variables_of
 from moonpool.engine.sandbox_runs.results import INTERNAL, not_run, result_of
 from moonpool.engine.sandbox_runs.running import RunningOrder
@@ -53,7 +57,9 @@ REMEMBERED_S: Final = 60.0
 """How long the lines of one that is over can be read again as they were; later they are made from its record."""
 REMEMBERED_MAX: Final = 32
 _AGAIN_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
-"""After how long the end of an execution is written again, where the database is away."""
+"""After how long the end of an execution is written again, where the database is away; from then on after the last."""
+_TOLD_AFTER: Final = 4
+"""Attempts that the result waits for."""
 _CODE_NAME: Final = "<stdin>"
 _log = logging.getLogger(__name__)
 
@@ -77,6 +83,7 @@ class OrganisationRuns:
         self._trees, self._signals, self._on_owed = trees, signals, on_owed
         self._running: dict[str, RunningOrder] = {}
         self._over: OrderedDict[str, RunningOrder] = OrderedDict()
+        self._room, self._closing = Room(), asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
@@ -100,10 +107,8 @@ class OrganisationRuns:
         """See `SandboxRuns`. Who gives up waiting ends it."""
         source = await self._sandboxes()
         check(order, owner, timeout_s_max=source.timeout_s_max, private_hosts=source.private_hosts)
-        has_readers = order.delivery_mode != "inline"
-        if has_readers and sum(one.has_readers for one in self._running.values()) >= BACKGROUND_MAX:
-            raise BackgroundRunsError(BACKGROUND_MAX)
-        run = RunningOrder(new_trace_id(), owner.principal, has_readers=has_readers)
+        lines = None if order.delivery_mode == "inline" else self._lines_for(order)
+        run = RunningOrder(new_trace_id(), owner.principal, lines)
         self._running[run.trace_id] = run
         task = asyncio.create_task(self._carried_out(run, owner, order, source))
         self._tasks.add(task)
@@ -115,24 +120,43 @@ class OrganisationRuns:
             raise
         return run
 
+    def _lines_for(self, order: SandboxOrder) -> KeptLines:
+        """Have its order counted. Raises BackgroundRunsError."""
+        if sum(one.lines is not None for one in self._running.values()) >= BACKGROUND_MAX:
+            raise BackgroundRunsError.of_count(BACKGROUND_MAX)
+        needed = order_bytes(order)
+        while self._over and not self._room.has(needed):
+            self._forget(next(iter(self._over)))
+        if not self._room.has(needed):
+            raise BackgroundRunsError.of_bytes(kept_lines.ROOM_BYTES)
+        self._room.used += needed
+        return KeptLines(self._room)
+
     async def _carried_out(
         self, run: RunningOrder, owner: RunOwner, order: SandboxOrder, source: SandboxSource
     ) -> None:
         record = _record(run, owner, order, source)
         try:
-            await _Carrying(self._organisation, self._records, self._trees, source).out(run, owner, order, record)
+            carrying = _Carrying(self._organisation, self._records, self._trees, source, self._closing)
+            await carrying.out(run, owner, order, record)
         finally:
             del self._running[run.trace_id]
             if record.webhook_url is not None:
                 self._on_owed()
-            if run.is_over and run.has_readers:
-                self._remember(run)
+            if run.lines is not None:
+                self._room.used -= order_bytes(order)
+                if run.is_over and run.seq:
+                    self._remember(run)
 
     def _remember(self, run: RunningOrder) -> None:
         self._over[run.trace_id] = run
-        asyncio.get_running_loop().call_later(REMEMBERED_S, self._over.pop, run.trace_id, None)
-        while len(self._over) > REMEMBERED_MAX:
-            self._over.popitem(last=False)
+        asyncio.get_running_loop().call_later(REMEMBERED_S, self._forget, run.trace_id)
+        while len(self._over) > REMEMBERED_MAX or (self._over and not self._room.has(0)):
+            self._forget(next(iter(self._over)))
+
+    def _forget(self, trace_id: str) -> None:
+        if (run := self._over.pop(trace_id, None)) is not None and run.lines is not None:
+            run.lines.forget()
 
     # --- finding
 
@@ -149,7 +173,7 @@ class OrganisationRuns:
 
     async def follow(self, owner: RunOwner, trace_id: str) -> SandboxRun:
         run = self._running.get(trace_id) or self._over.get(trace_id)
-        if run is not None and run.has_readers and (owner.sees_all or run.principal == owner.principal):
+        if run is not None and run.lines is not None and (owner.sees_all or run.principal == owner.principal):
             return run
         record = await self.find(owner, trace_id)
 
@@ -177,7 +201,8 @@ class OrganisationRuns:
             run.cancel()
 
     async def close(self) -> None:
-        """End what runs; all of it is on record when this returns."""
+        """End what runs; all of it is on record when this returns, unless the database is away."""
+        self._closing.set()
         for run in tuple(self._running.values()):
             run.cancel()
         while self._tasks:
@@ -188,10 +213,15 @@ class _Carrying:
     """Carries out one order."""
 
     def __init__(
-        self, organisation: str, records: ExecutionRecords, trees: OrganisationTrees | None, source: SandboxSource
+        self,
+        organisation: str,
+        records: ExecutionRecords,
+        trees: OrganisationTrees | None,
+        source: SandboxSource,
+        closing: asyncio.Event,
     ) -> None:
         self._organisation, self._records, self._trees, self._source = organisation, records, trees, source
-        self._is_on_record = False
+        self._closing, self._is_on_record = closing, False
 
     async def out(self, run: RunningOrder, owner: RunOwner, order: SandboxOrder, record: ExecutionRecord) -> None:
         """Run it, keep its record and settle `run`, with a result or with why there is none."""
@@ -217,8 +247,12 @@ class _Carrying:
             completed_at=time.time(),
             last_seq=run.close_lines(),
         )
-        await self._keep(record)
-        run.end(result)
+        if self._is_on_record:
+            await self._end_on_record(record, lambda: run.end(result))
+        else:
+            await self._keep(record)
+        if not run.is_over:
+            run.end(result)
 
     async def _result(
         self, run: RunningOrder, owner: RunOwner, order: SandboxOrder, record: ExecutionRecord, storage: StorageOfRun
@@ -255,19 +289,31 @@ class _Carrying:
         run.refuse(error)
 
     async def _keep(self, record: ExecutionRecord) -> None:
-        """The result is given out in any case: its code has run."""
-        for pause_s in (*_AGAIN_S, None):
+        """Of an inline one, whose result is given out in any case: its code has run."""
+        try:
+            await self._records.add(self._organisation, record, durable=False)
+        except DatabaseError as error:
+            _log.error("the record of %s could not be kept: %s", record.trace_id, error)
+
+    async def _end_on_record(self, record: ExecutionRecord, tell: Callable[[], None]) -> None:
+        """Of one that is on record as running: until it is written, or the service ends and it is taken for lost.
+        `tell` gives the result out where that takes long.
+        """
+        for attempt in count(1):
+            is_last = self._closing.is_set()
             try:
-                if not self._is_on_record:
-                    await self._records.add(self._organisation, record, durable=False)
-                elif not await self._records.end(self._organisation, record):
+                if not await self._records.end(self._organisation, record):
                     _log.error("%s is on record as lost already", record.trace_id)
                 return
             except DatabaseError as error:
-                if pause_s is None or not self._is_on_record:
-                    _log.error("the record of %s could not be kept: %s", record.trace_id, error)
-                    return
-            await asyncio.sleep(pause_s)
+                _log.warning("the end of %s could not be put on record: %s", record.trace_id, error)
+            if is_last:
+                return
+            if attempt == _TOLD_AFTER:
+                tell()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_AGAIN_S[min(attempt, len(_AGAIN_S)) - 1]):
+                    await self._closing.wait()
 
 
 def _record(run: RunningOrder, owner: RunOwner, order: SandboxOrder, source: SandboxSource) -> ExecutionRecord:
@@ -298,7 +344,7 @@ def _request(
         metadata=json.dumps(dict(record.metadata)) if record.metadata else "",
         started=run.start,
         variables=variables_of(order, owner),
-        observer=run.hear if run.has_readers else None,
+        observer=None if run.lines is None else run.hear,
     )
 
 

@@ -29,7 +29,7 @@ from moonpool.features.sandbox_configurations.model import (
 from moonpool.features.sandbox_configurations.table import ConfigurationTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Awaitable, Callable, Sequence
 
     from moonpool.features.sandbox_configurations.model import ConfiguredCaller
     from moonpool.store.database.base import Database
@@ -75,15 +75,24 @@ class SandboxConfigurations:
             return None
 
     async def change(
-        self, organisation_id: str, name: str, alter: Callable[[SandboxConfiguration], SandboxConfiguration]
+        self,
+        organisation_id: str,
+        name: str,
+        alter: Callable[[SandboxConfiguration], SandboxConfiguration],
+        *,
+        check: Callable[[SandboxConfiguration], Awaitable[None]] | None = None,
     ) -> StoredConfiguration:
         """Make it what `alter`, which may be called again, makes of it: here at once, elsewhere within a second.
+
+        `check` raises when it may not be so.
 
         Raises UnknownConfigurationError, ConfigurationUsedError, InputError, SecretStoreError.
         """
         for _ in range(_ATTEMPTS):
             was = await self.find(organisation_id, name)
             wanted = alter(await self._opened(was))
+            if check is not None:
+                await check(wanted)
             stored = await self._sealed_as(organisation_id, replace(wanted, configuration_id=_id_of(was)))
             try:
                 done = await self._table.change(was, stored, now=self._clock())

@@ -27,7 +27,7 @@ class TreeState:
     version: int  # of its content, 0 while it was never written
     created_at: float
     used_at: float
-    held_by: str  # the execution that has it; empty: none
+    held_by: str  # the execution that has it by a lease that goes on; empty: none
 
 
 class Snapshot(Protocol):

@@ -122,11 +122,11 @@ class MemoryHeads:
         row = self._rows.get(key)
         if row is None:
             raise unknown_tree(key.name)
-        return row.head, _state(key, row)
+        return row.head, _state(key, row, self._clock())
 
     async def all(self, organisation: str, kind: str, owner: str | None, /) -> Sequence[TreeState]:
         found = [
-            _state(key, row)
+            _state(key, row, self._clock())
             for key, row in self._rows.items()
             if key.organisation == organisation and key.name.kind == kind and owner in {None, key.name.owner}
         ]
@@ -135,7 +135,7 @@ class MemoryHeads:
     async def create(self, key: TreeKey, /) -> TreeState:
         if key in self._rows:
             raise InputError(f"there is a {key.name.kind} {key.name.name} already; choose another name")
-        return _state(key, self._made(key, only=key.name.kind))
+        return _state(key, self._made(key, only=key.name.kind), self._clock())
 
     async def delete(self, key: TreeKey, /) -> None:
         row = self._rows.get(key)
@@ -195,9 +195,9 @@ def trees_in_memory(bounds: TreeBounds | None = None) -> StoredTrees:
     return StoredTrees(MemoryHeads(bounds), MemoryBlobs())
 
 
-def _state(key: TreeKey, row: _Row) -> TreeState:
+def _state(key: TreeKey, row: _Row, now: float) -> TreeState:
     head = row.head
     return TreeState(
         name=key.name, bytes_count=head.bytes_count, entry_count=head.entry_count, version=head.version,
-        created_at=row.created_at, used_at=row.used_at, held_by=row.held_by,
+        created_at=row.created_at, used_at=row.used_at, held_by=row.held_by if row.held_until > now else "",
     )  # fmt: skip

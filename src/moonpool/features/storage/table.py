@@ -167,14 +167,19 @@ class TreeTable:
         rows = await self._database.read(select(TREE).where(_this(key)))
         if not rows:
             raise unknown_tree(key.name)
-        return _head(rows[0]), _tree_state(rows[0])
+        return _head(rows[0]), self._seen(rows[0])
 
     async def all(self, organisation: str, kind: str, owner: str | None, /) -> Sequence[TreeState]:
         query = select(TREE).where(TREE.c.organisation_id == organisation, TREE.c.kind == kind)
         if owner is not None:
             query = query.where(TREE.c.owner == owner)
         rows = await self._database.read(query.order_by(TREE.c.name, TREE.c.owner).limit(LISTED_MAX))
-        return [_tree_state(row) for row in rows]
+        return [self._seen(row) for row in rows]
+
+    def _seen(self, row: Row[Any]) -> TreeState:
+        """For people: whose lease has ended holds it no more. Only `_is_free` decides, by the database's clock."""
+        state = _tree_state(row)
+        return state if row.held_until > (self._clock or time.time)() else dataclasses.replace(state, held_by="")
 
     async def create(self, key: TreeKey, /) -> TreeState:
         def work(connection: Connection) -> TreeState:

@@ -73,9 +73,14 @@ class PrivateHosts:
         return host in self.names
 
 
-def is_host(text: str) -> bool:
-    """Whether `text`, in lower case, is written as the name or address of a host."""
-    return ":" in text or _NAME.fullmatch(text) is not None
+def is_host(text: str, *, in_brackets: bool = False) -> bool:
+    """Whether `text`, in lower case, is written as the name or address of a host; in brackets only IPv6 is."""
+    if not in_brackets:
+        return _NAME.fullmatch(text) is not None
+    try:
+        return ipaddress.ip_address(text).version == 6
+    except ValueError:
+        return False
 
 
 def new_delivery_id() -> str:

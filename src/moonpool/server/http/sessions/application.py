@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from starlette.requests import Request
 
     from moonpool.server.http.callers import HttpCaller
-    from moonpool.server.http.sessions.operations import Operation
+    from moonpool.server.http.sessions.operations import Endpoint, Operation
     from moonpool.server.http.sessions.organisation_routes import Affairs
     from moonpool.server.http.sessions.registry import SessionRegistry
 
@@ -46,8 +46,9 @@ def sessions_application(
     before this lets nobody pass without a credential).
     """
     routes = [
-        Route(one.path, _endpoint(one, caller_of), methods=[one.method], name=one.name)
+        Route(one.path, _endpoint(one, one.endpoint, caller_of), methods=[one.method], name=one.name)
         for one in _offered(registry, affairs, more)
+        if one.endpoint is not None
     ]
     application = Starlette(
         routes=[*routes, openapi_route(registry, affairs, more, path="/openapi.json")],
@@ -81,7 +82,7 @@ def _offered(registry: SessionRegistry, affairs: Affairs | None, more: Sequence[
     return (*SessionRoutes(registry).operations(), *FileRoutes(registry).operations(), *own, *more)
 
 
-def _endpoint(operation: Operation, caller_of: CallerOf) -> Callable[[Request], Awaitable[Response]]:
+def _endpoint(operation: Operation, work: Endpoint, caller_of: CallerOf) -> Callable[[Request], Awaitable[Response]]:
     async def endpoint(request: Request) -> Response:
         whole = False
         try:
@@ -95,7 +96,7 @@ def _endpoint(operation: Operation, caller_of: CallerOf) -> Callable[[Request], 
                 raise InputError(f"{operation.name} takes no query")
             if _has_nul(request):
                 raise InputError("the address holds a NUL character, which no name here has; remove it")
-            return await operation.endpoint(request, caller)
+            return await work(request, caller)
         except ClientDisconnect:
             return Response(status_code=400)  # nobody reads it
         except AuthenticationError as error:  # taken back before the body was whole

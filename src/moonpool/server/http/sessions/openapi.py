@@ -25,6 +25,11 @@ _ERRORS: Final = {
     "503": "Not now; see Retry-After.",
 }  # fmt: skip
 
+_OF_SIGNED_URLS: Final = {
+    "408": "The file came too slowly.", "411": "Content-Length is missing.", "415": "The file is compressed.",
+    "416": "The file has no such range.",
+}  # fmt: skip
+
 
 def document(offered: Sequence[Operation]) -> dict[str, Any]:
     """The document that `/v1/openapi.json` serves."""
@@ -36,7 +41,7 @@ def document(offered: Sequence[Operation]) -> dict[str, Any]:
         paths.setdefault(f"/v1{operation.path}", {})[operation.method.lower()] = _described(operation, by_model)
     return {
         "openapi": "3.1.0",
-        "info": {"title": "Moonpool sessions", "version": VERSION},
+        "info": {"title": "Moonpool", "version": VERSION},
         "paths": paths,
         "components": {
             "schemas": components,
@@ -56,7 +61,9 @@ def _models(offered: Sequence[Operation]) -> list[Any]:
 
 def _described(operation: Operation, by_model: dict[Any, Any]) -> dict[str, Any]:
     about: dict[str, Any] = {"operationId": operation.name, "summary": operation.summary}
-    if operation.scope is not None:
+    if operation.endpoint is None:
+        about["security"] = []
+    elif operation.scope is not None:
         about["x-scope"] = operation.scope
     if parameters := [*_path_parameters(operation.path), *_query_parameters(operation.query)]:
         about["parameters"] = parameters
@@ -67,6 +74,8 @@ def _described(operation: Operation, by_model: dict[Any, Any]) -> dict[str, Any]
         content = {"application/json": {"schema": by_model[operation.body]}}
         about["requestBody"] = {"required": needed, "content": content}
     about["responses"] = {str(operation.status): _answer(operation, by_model), **_errors(operation, by_model)}
+    if operation.endpoint is None and operation.answer == "bytes":
+        about["responses"]["206"] = {**_answer(operation, by_model), "description": "A range of the file."}
     if operation.accepted is not None:
         content = {"application/json": {"schema": by_model[operation.accepted]}}
         about["responses"]["202"] = {"description": "It runs.", "content": content}
@@ -86,10 +95,11 @@ def _answer(operation: Operation, by_model: dict[Any, Any]) -> dict[str, Any]:
 
 
 def _errors(operation: Operation, by_model: dict[Any, Any]) -> dict[str, Any]:
-    models = dict.fromkeys(_ERRORS, operation.form.model) | {"401": messages.Unauthorized}
+    texts = _ERRORS if operation.endpoint is not None else {**_ERRORS, **_OF_SIGNED_URLS}
+    models = dict.fromkeys(texts, operation.form.model) | {"401": messages.Unauthorized}
     return {
         status: {"description": text, "content": {"application/json": {"schema": by_model[models[status]]}}}
-        for status, text in _ERRORS.items()
+        for status, text in texts.items()
     }
 
 

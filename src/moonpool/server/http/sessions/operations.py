@@ -105,7 +105,7 @@ class Operation:
     path: str
     name: str  # operationId
     summary: str
-    endpoint: Endpoint
+    endpoint: Endpoint | None  # None: it needs no credential, is described here and answered elsewhere
     scope: Scope | None = "execute"  # that the caller needs
     body: type[Any] | Literal["bytes"] | None = None
     query: type[Any] = NoQuery

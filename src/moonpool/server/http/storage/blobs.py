@@ -17,12 +17,13 @@ from moonpool.core.errors import InputError
 from moonpool.features.storage.contents import file_at
 from moonpool.features.storage.model import TreeName
 from moonpool.server.http.admission import keep_caller
-from moonpool.server.http.baponi_errors import baponi_answer
+from moonpool.server.http.baponi_errors import BAPONI_FORM, baponi_answer
 from moonpool.server.http.callers import HttpCaller
 from moonpool.server.http.paced_bodies import paced_pieces
 from moonpool.server.http.request_limits import RequestError
 from moonpool.server.http.request_log import BLOBS_PATH
 from moonpool.server.http.sessions.bodies import json_answer
+from moonpool.server.http.sessions.operations import Operation
 from moonpool.server.http.storage.messages import Uploaded
 from moonpool.server.http.storage.ranges import ByteRange, RangeError, wanted_range
 
@@ -45,6 +46,20 @@ SENT_BYTES: Final = 256 * 1024
 _METHODS: Final = ("GET", "HEAD", "PUT")
 _CLOSE: Final = {"connection": "close"}
 """SECURITY: what is answered before a body was read closes the connection: the rest must not pass for a request."""
+
+
+DESCRIBED: Final = (
+    Operation(
+        method="GET", path="/blobs/{token}", name="downloadBlob", endpoint=None,
+        summary="The file of a signed URL, or a range of it", answer="bytes", form=BAPONI_FORM,
+    ),
+    Operation(
+        method="PUT", path="/blobs/{token}", name="uploadBlob", endpoint=None,
+        summary="Send the file of a signed URL, with the headers that came with it", body="bytes", answer=Uploaded,
+        form=BAPONI_FORM,
+    ),
+)  # fmt: skip
+"""What the OpenAPI document says of them."""
 
 
 class Blobs:
