@@ -9,9 +9,7 @@ import sys
 from typing import Any
 
 _GUEST = "/moonpool"  # on `sys.path` behind the standard library, before packages of the environment
-_PIP = {
-    "PIP_BREAK_SYSTEM_PACKAGES": "1"
-}  # Debian's pip installs into the home, too; the system's packages are read-only
+_PIP = {"PIP_BREAK_SYSTEM_PACKAGES": "1"}  # else Debian's pip refuses; it takes the home, as the system is read-only
 
 
 class Variables:
