@@ -77,7 +77,9 @@ def test_a_configuration_is_made_changed_used_and_deleted(acme: Acme) -> None:
     (listed,) = [json.loads(line) for line in acme.run("keys", "list", "--json").stdout.splitlines()]
     assert (listed["thread"], listed["variables"]) == ("work", ["A"])
     refused = acme.run("sandboxes", "delete", "data", "--org", "acme")
-    assert refused.sentence == "keys use the configuration 'data'; revoke them first [configuration_conflict]"
+    assert refused.sentence == (
+        f"keys use the configuration 'data': {told['id']}; revoke them first [configuration_conflict]"
+    )
 
     (changed,) = acme.sandboxes(
         "change", "data", "--name", "small", "--no-variable", "REGION", "--no-network", "--no-volumes", "--no-storage",

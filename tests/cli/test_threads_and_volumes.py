@@ -64,7 +64,7 @@ def test_a_file_of_a_thread_goes_in_is_shown_and_comes_out(shell: Shell, tmp_pat
     assert [(one["action"], one["tree"], one["path"]) for one in shell.recorded()] == [
         ("put", "thread:t1", "data/in.csv"), ("put", "thread:t1", "in.csv"), ("deleted", "thread:t1", ""),
     ]  # fmt: skip
-    with pytest.raises(UnknownTreeError):
+    with pytest.raises(UnknownTreeError, match="`moonpool threads list --org ORG` shows an organisation's"):
         shell("threads", "show", "t1")
 
 
@@ -75,7 +75,7 @@ def test_threads_of_a_user_are_named_with_their_owner(shell: Shell, tmp_path: Pa
     with pytest.raises(UnknownTreeError):
         shell("threads", "show", "t1")
     assert "alice" in shell("threads", "list").stdout
-    assert "there are none" in shell("threads", "list", "--owner", "user:https://login#bob").stderr
+    assert "--org names an organisation" in shell("threads", "list", "--owner", "user:https://login#bob").stderr
 
 
 @pytest.mark.req("J-036")
@@ -92,7 +92,7 @@ def test_volumes_are_made_filled_and_deleted(shell: Shell, tmp_path: Path) -> No
     with pytest.raises(UnknownFileError):
         shell("volumes", "get", "shared", "missing", tmp_path / "z")
     shell("volumes", "delete", "shared")
-    assert "there are none" in shell("volumes", "list").stderr
+    assert "--org names an organisation" in shell("volumes", "list").stderr
 
 
 @pytest.mark.req("F-022")

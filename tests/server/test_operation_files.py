@@ -120,6 +120,7 @@ async def test_a_backup_under_load_is_restored_with_whole_chains_and_keys_that_w
             await under_way.wait()
             done = await anyio.to_thread.run_sync(lambda: moonpool(tmp_path, "db", "backup", copy, "--data-dir", data))
             assert done.exit_code == 0, done.stderr
+            assert f"are not in it: copy {data / 'files'}, within an hour" in done.stderr
             tasks.cancel_scope.cancel()
     again = moonpool(tmp_path, "db", "backup", copy, "--data-dir", data)
     assert (again.exit_code, "name a new folder" in again.stderr) == (2, True)

@@ -184,11 +184,15 @@ async def test_a_folder_that_was_replaced_or_is_not_ours_is_noticed(tmp_path: Pa
         await open_folder(tmp_path / "a file")
 
 
-async def test_a_store_that_is_gone_is_one_clear_error_without_its_address(s3_server: S3Server) -> None:
+async def test_a_bucket_that_is_not_there_is_one_clear_error_without_its_address(
+    s3_server: S3Server, caplog: pytest.LogCaptureFixture
+) -> None:
     gone = blob_address("s3://nothing/p?endpoint=" + s3_server.endpoint, FOLDER, CREDENTIALS)
     with pytest.raises(StorageError) as raised:
         async with open_blobs(gone):
             pytest.fail("there is no such bucket")
+    assert "its bucket is not there; its operator has to make it" in str(raised.value)
+    assert "s3://nothing/p: there is no such bucket; make it, or name another in files_url" in caplog.text
     assert "nothing" not in str(raised.value)
     assert "127.0.0.1" not in str(raised.value)
     assert raised.value.retryable

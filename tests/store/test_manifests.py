@@ -125,3 +125,10 @@ def test_a_file_or_a_link_in_the_folders_place_is_refused(tmp_path: Path) -> Non
     (tmp_path / "link").symlink_to(tmp_path / "real")
     with pytest.raises(StoreFolderError, match="is not a folder"):
         private_folder(tmp_path / "link")
+
+
+def test_a_folder_of_another_user_is_never_to_be_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uid = private_folder(tmp_path / "private").stat().st_uid
+    monkeypatch.setattr("os.geteuid", lambda: uid + 1)
+    with pytest.raises(StoreFolderError, match=f"belongs to uid {uid}; run this as that user, or choose another"):
+        private_folder(tmp_path / "private")

@@ -223,10 +223,11 @@ async def test_a_configuration_stays_while_keys_use_it(here: Replica) -> None:
     made = await here.configurations.create("acme", wanted())
     spec = KeySpec(organisation_id="acme", configuration_id=made.configuration.configuration_id)
     kept, ending = await here.keys.create(spec), await here.keys.create(replace(spec, lifetime_s=60))
-    with pytest.raises(ConfigurationUsedError, match="revoke them first"):
+    first, second = sorted((kept.stored.key_id, ending.stored.key_id))
+    with pytest.raises(ConfigurationUsedError, match=f"'data': {first}, {second}; revoke them first"):
         await here.configurations.delete("acme", "data")
     await here.keys.revoke(kept.stored.key_id)
-    with pytest.raises(ConfigurationUsedError):
+    with pytest.raises(ConfigurationUsedError, match=f"'data': {ending.stored.key_id};"):
         await here.configurations.delete("acme", "data")
     here.now += 60
     assert await here.keys.verify(ending.text) is None

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -131,3 +132,22 @@ async def test_a_package_in_the_users_site_of_a_thread_is_imported(executions: E
     ]
     assert await executions.run("tool", thread, language="bash") == "tool\n"
     assert (await executions.execute("import mine")).error is not None
+
+
+@pytest.mark.req("J-025")
+@pytest.mark.skipif(not Path("/usr/bin/pip").exists(), reason="no pip of the system here")
+async def test_pip_installs_into_the_thread(executions: Executions, thread: MemoryTree) -> None:
+    """As Baponi's documentation has it, without a word to Debian's pip that it may."""
+    wheel = """
+    import zipfile
+    with zipfile.ZipFile("mine-1-py3-none-any.whl", "w") as wheel:
+        wheel.writestr("mine.py", "x = 5")
+        wheel.writestr("mine-1.dist-info/METADATA", "Metadata-Version: 2.1\\nName: mine\\nVersion: 1\\n")
+        wheel.writestr("mine-1.dist-info/WHEEL", "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n")
+        wheel.writestr("mine-1.dist-info/RECORD", "")
+    """
+    await executions.run(wheel, thread)
+    installed = await executions.execute("pip install ./mine*.whl", thread, language="bash")
+    assert installed.error is None, installed.extras
+    assert any(path.startswith(".local/lib/") and path.endswith("/mine.py") for path in thread.files)
+    assert await executions.run("python3 -c 'import mine; print(mine.x)'", thread, language="bash") == "5\n"

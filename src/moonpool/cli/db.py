@@ -39,12 +39,13 @@ def upgrade(*, data_dir: Path | None, database_url: str | None) -> None:
 @data_dir_option
 @database_url_option
 def backup(*, target: Path, data_dir: Path | None, database_url: str | None) -> None:
-    """Copy the database, journals and everything else that organisations own, also while the service runs.
+    """Copy the database, journals and what else organisations own but files of threads and volumes.
 
-    FOLDER must not be there yet. Of a PostgreSQL database make a copy with pg_dump, first.
+    FOLDER must not be there yet. The service may run. Of a PostgreSQL database make a copy with pg_dump, first.
     """
     from moonpool.store.backup import back_up
     from moonpool.store.database.addresses import PostgresAddress, database_address
+    from moonpool.store.paths import files_dir
 
     settings, data = service_settings(data_dir, database_url)
     address = database_address(settings.database_url, data)
@@ -54,3 +55,5 @@ def backup(*, target: Path, data_dir: Path | None, database_url: str | None) -> 
         remark(f"{address} is not in it: copy it with pg_dump")
     elif not address.is_default:
         remark(f"{address} is not in it: copy it with sqlite3 .backup")
+    stored = "the bucket of files_url" if settings.files_url else files_dir(data)
+    remark(f"files of threads and volumes are not in it: copy {stored}, within an hour")

@@ -104,7 +104,7 @@ def files_of(tenant: ChosenTenant, name: TreeName, folder: str) -> tuple[TreeSta
     return with_files(tenant, show)
 
 
-def print_trees(found: Sequence[TreeState], *, called: str, as_json: bool) -> None:
+def print_trees(tenant: ChosenTenant, found: Sequence[TreeState], *, called: str, as_json: bool) -> None:
     """A line for each; `called` is what its name is."""
     if as_json:
         for one in found:
@@ -112,7 +112,9 @@ def print_trees(found: Sequence[TreeState], *, called: str, as_json: bool) -> No
     elif found:
         print_table((called, "owner", *_COLUMNS), (_cells(one) for one in found))
     else:
-        remark("there are none")
+        remark(
+            "there are none" if tenant.org else "the command line's own tenant has none; --org names an organisation"
+        )
 
 
 def tree_json(one: TreeState, *, called: str) -> dict[str, object]:
@@ -144,7 +146,8 @@ def print_files(found: Sequence[Listed]) -> None:
 
 
 def _cells(one: TreeState) -> tuple[str, ...]:
+    owner = one.name.owner or ("keys" if one.name.kind == "thread" else "organisation")
     return (
-        one.name.name, one.name.owner or "keys", f"{one.bytes_count:,}", f"{one.entry_count:,}",
+        one.name.name, owner, f"{one.bytes_count:,}", f"{one.entry_count:,}",
         shown_time(one.created_at), shown_time(one.used_at), f"used by {one.held_by}" if one.held_by else "free",
     )  # fmt: skip

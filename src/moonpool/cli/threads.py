@@ -39,7 +39,8 @@ _owner_option = click.option(
 @tenant_options
 def list_(*, owner: str | None, as_json: bool, tenant: ChosenTenant) -> None:
     """List threads by id."""
-    print_trees(with_files(tenant, lambda files: files.trees.all("thread", owner)), called="id", as_json=as_json)
+    found = with_files(tenant, lambda files: files.trees.all("thread", owner))
+    print_trees(tenant, found, called="id", as_json=as_json)
 
 
 @app.command("show")
@@ -54,7 +55,7 @@ def show(*, thread_id: str, owner: str, path: str, as_json: bool, tenant: Chosen
     if as_json:
         print_json({**tree_json(state, called="id"), "files": [file_json(one) for one in found]})
         return
-    print_trees([state], called="id", as_json=False)
+    print_trees(tenant, [state], called="id", as_json=False)
     print_files(found)
 
 

@@ -34,7 +34,8 @@ def create(*, slug: str, tenant: ChosenTenant) -> None:
 @tenant_options
 def list_(*, as_json: bool, tenant: ChosenTenant) -> None:
     """List volumes by name."""
-    print_trees(with_files(tenant, lambda files: files.trees.all("volume")), called="slug", as_json=as_json)
+    found = with_files(tenant, lambda files: files.trees.all("volume"))
+    print_trees(tenant, found, called="slug", as_json=as_json)
 
 
 @app.command("delete")

@@ -45,7 +45,7 @@ class ExecutionUnknownError(MoonpoolError):
     def __init__(self, execution_id: str) -> None:
         shown = on_one_line(execution_id[:_SHOWN_CHARS])
         super().__init__(
-            f"there is no execution {shown!r}: use the id of an answer whose state is running; outcomes are kept for a "
+            f"there is no execution {shown!r} of yours: use the id that its first answer had; outcomes are kept for a "
             "week at most"
         )
 

@@ -50,7 +50,9 @@ def private_folder(path: Path) -> Path:
         if not stat.S_ISDIR(state.st_mode):
             raise StoreFolderError(f"{path} is not a folder; remove it or choose another data folder")
         if state.st_uid != os.geteuid():
-            raise StoreFolderError(f"{path} belongs to uid {state.st_uid}; remove it or choose another data folder")
+            raise StoreFolderError(
+                f"{path} belongs to uid {state.st_uid}; run this as that user, or choose another data folder"
+            )
         if stat.S_IMODE(state.st_mode) & 0o077:
             path.chmod(0o700)
     except OSError as exc:

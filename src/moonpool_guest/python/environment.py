@@ -9,6 +9,7 @@ import sys
 from typing import Any
 
 _GUEST = "/moonpool"  # on `sys.path` behind the standard library, before packages of the environment
+_PIP = {"PIP_BREAK_SYSTEM_PACKAGES": "1"}  # else Debian's pip refuses; it takes the home, as the system is read-only
 
 
 class Variables:
@@ -21,7 +22,7 @@ class Variables:
         self._site = ""
         if home := self.home:
             path = f"{home}/.local/bin:{os.environ.get('PATH', '')}"
-            self.wanted = {**self.wanted, "HOME": home, "PWD": home, "PATH": path}
+            self.wanted = {**_PIP, **self.wanted, "HOME": home, "PWD": home, "PATH": path}
             self._site = f"{home}/.local/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
 
     def set(self) -> None:

@@ -106,12 +106,12 @@ class SandboxConfigurations:
     async def delete(self, organisation_id: str, name: str) -> None:
         """Refused while keys use it. Raises UnknownConfigurationError, ConfigurationUsedError."""
         stored = await self.find(organisation_id, name)
-        outcome = await self._table.remove(organisation_id, _id_of(stored), now=self._clock())
+        users = await self._table.remove(organisation_id, _id_of(stored), now=self._clock())
         self._remembered.clear()
-        if outcome == "used":
-            raise ConfigurationUsedError(f"keys use the configuration {name!r}; revoke them first")
-        if not outcome:
+        if users is None:
             raise UnknownConfigurationError(name)
+        if users:
+            raise ConfigurationUsedError(f"keys use the configuration {name!r}: {', '.join(users)}; revoke them first")
 
     async def all(self, organisation_id: str) -> Sequence[StoredConfiguration]:
         return await self._table.all(organisation_id)

@@ -7,7 +7,7 @@ of the configuration's row (`_locked`, `features.keys.table`), and it stays whil
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 from sqlalchemy import and_, delete, func, insert, or_, select, update
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from moonpool.store.database.base import Database
 
+_USERS_MAX: Final = 5
 _C: Final = SANDBOX_CONFIGURATION.c
 _JOINED: Final = select(SANDBOX_CONFIGURATION, ORGANISATION.c.default_configuration).join(
     ORGANISATION, ORGANISATION.c.id == _C.organisation_id
@@ -105,8 +106,8 @@ class ConfigurationTable:
 
         return await self._database.write(work)
 
-    async def remove(self, organisation_id: str, configuration_id: str, *, now: float) -> Literal["done", "used", ""]:
-        """Empty: there is none."""
+    async def remove(self, organisation_id: str, configuration_id: str, *, now: float) -> Sequence[str] | None:
+        """Empty: it is gone. Else it stays: some of the keys that use it, by id. None: there is none."""
         counted = and_(
             API_KEY.c.organisation_id == organisation_id,
             API_KEY.c.configuration_id == configuration_id,
@@ -114,14 +115,15 @@ class ConfigurationTable:
             or_(API_KEY.c.expires_at.is_(None), API_KEY.c.expires_at > now),
         )
 
-        def work(connection: Connection) -> Literal["done", "used", ""]:
+        def work(connection: Connection) -> Sequence[str] | None:
             if not _locked(connection, organisation_id, configuration_id):
-                return ""
-            if connection.execute(select(API_KEY.c.id).where(counted).limit(1)).first() is not None:
-                return "used"
+                return None
+            query = select(API_KEY.c.id).where(counted).order_by(API_KEY.c.id).limit(_USERS_MAX)
+            if users := connection.scalars(query).all():
+                return users
             connection.execute(delete(SANDBOX_CONFIGURATION).where(_is(organisation_id, configuration_id)))
             _unmark(connection, organisation_id, configuration_id)
-            return "done"
+            return ()
 
         return await self._database.write(work)
 

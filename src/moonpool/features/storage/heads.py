@@ -164,7 +164,9 @@ def blob_bytes(name: str) -> int:
 
 
 def unknown_tree(name: TreeName) -> UnknownTreeError:
-    return UnknownTreeError(f"there is no {name.kind} {name.name}")
+    return UnknownTreeError(
+        f"there is no {name.kind} {name.name} here; `moonpool {name.kind}s list --org ORG` shows an organisation's"
+    )
 
 
 def busy_tree(name: TreeName) -> TreeBusyError:

@@ -47,6 +47,8 @@ async def take_message(
     connection = servers.sse_connections.get(session_id)
     if connection is None or connection.left:
         ended()
-        return rpc_error(404, "there is no such session here: its stream has ended, or was never open")
+        return rpc_error(
+            404, "there is no such session here: its stream has ended, or was never open; GET /sse opens another"
+        )
     await connection.take(value, ended)
     return Response(status_code=202)

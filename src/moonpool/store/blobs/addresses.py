@@ -79,7 +79,7 @@ def blob_address(url: str, folder: Path, environ: Mapping[str, str]) -> BlobAddr
         raise _unusable(f"must begin with s3://; {_FORM}")
     prefix = parts.path.strip("/")
     if not _BUCKET.fullmatch(parts.netloc) or not _PREFIX.fullmatch(prefix):
-        raise _unusable(f"names no bucket and prefix, and may hold no credentials; {_FORM}")
+        raise _unusable(f"must name a bucket of 3 to 63 characters, perhaps a prefix, and no credentials; {_FORM}")
     return S3Address(bucket=parts.netloc, prefix=prefix, credentials=_credentials(environ), **_checked_options(options))
 
 

@@ -20,7 +20,16 @@ from obstore.exceptions import AlreadyExistsError, BaseError, NotSupportedError,
 from obstore.store import S3Store
 
 from moonpool.features.storage.model import BLOB_BYTES_MAX
-from moonpool.store.blobs.base import LISTED_MAX, check_content, check_name, check_prefix, is_name, missing, unusable
+from moonpool.store.blobs.base import (
+    LISTED_MAX,
+    StorageError,
+    check_content,
+    check_name,
+    check_prefix,
+    is_name,
+    missing,
+    unusable,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Sequence
@@ -139,13 +148,15 @@ class S3Blobs:
         """SECURITY: what the library says may name hosts and requests; it goes to the log only."""
         try:
             yield
-        except FileNotFoundError as error:
-            if doing != "read" or "NoSuchBucket" in str(error):
-                self._log(doing, error)
-                raise unusable(doing) from None
-            _log.error("a blob is missing in %s", self._address)
-            raise missing() from None
-        except (BaseError, TimeoutError, ValueError) as error:
+        except (BaseError, FileNotFoundError, TimeoutError, ValueError) as error:
+            if "NoSuchBucket" in str(error):
+                _log.warning("%s: there is no such bucket; make it, or name another in files_url", self._address)
+                raise StorageError(
+                    "the storage of files cannot be used: its bucket is not there; its operator has to make it"
+                ) from None
+            if doing == "read" and isinstance(error, FileNotFoundError):
+                _log.error("a blob is missing in %s", self._address)
+                raise missing() from None
             self._log(doing, error)
             raise unusable(doing) from None
 
