@@ -12,7 +12,17 @@ import pytest
 from moonpool.engine.sandbox_runs import runs
 from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
-from server.sandbox_services import CALLERS, as_caller, begin, cancel, ended, execute, get, sandbox_serving
+from server.sandbox_services import (
+    CALLERS,
+    as_caller,
+    begin,
+    cancel,
+    ended,
+    execute,
+    get,
+    on_stores,
+    sandbox_serving,
+)
 from server.services import caller
 from waiting import until, until_true
 
@@ -23,15 +33,16 @@ if TYPE_CHECKING:
     import httpx2
 
     from server.services import OpenService
+    from service_stores import Stores
 
 pytestmark = pytest.mark.anyio
 FOREVER = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
 
 
 @pytest.fixture(scope="module")
-async def service(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[OpenService]:
-    folder = tmp_path_factory.mktemp("service")
-    async with sandbox_serving(folder, CALLERS | {"capped": caller("capped")}, timeout_s_max=2000) as one:
+async def service(tmp_path_factory: pytest.TempPathFactory, stores: Stores) -> AsyncGenerator[OpenService]:
+    folder, callers = tmp_path_factory.mktemp("service"), CALLERS | {"capped": caller("capped")}
+    async with on_stores(stores, folder, callers, timeout_s_max=2000) as one:
         yield one
 
 

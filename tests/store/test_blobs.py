@@ -19,7 +19,7 @@ from moonpool.store.blobs.memory import MemoryBlobs
 from moonpool.store.blobs.opening import open_blobs
 from moonpool.store.blobs.s3 import S3Blobs
 from moonpool.store.private_files import StoreFolderError
-from s3_server import CREDENTIALS, s3_bucket, s3_server
+from s3_server import CREDENTIALS
 from swift_server import SWIFT_CREDENTIALS, swift_bucket, swift_server
 from tables import every_row
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from moonpool.store.blobs.base import BlobStore
     from s3_server import S3Server
 
-__all__ = ["s3_bucket", "s3_server", "swift_bucket", "swift_server"]
+__all__ = ["swift_bucket", "swift_server"]
 pytestmark = pytest.mark.anyio
 FOLDER = Path("/nowhere")
 NAME = "0a1b2c/3d4e/0-5"
