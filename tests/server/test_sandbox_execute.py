@@ -24,6 +24,7 @@ from server.sandbox_services import (
     sandbox_serving,
 )
 from server.services import caller
+from service_stores import shared_stores
 from waiting import until, until_true
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
     import httpx2
 
+    from postgres import PostgresServer
+    from s3_server import S3Server
     from server.services import OpenService
     from service_stores import Stores
 
@@ -259,6 +262,37 @@ async def test_metadata_is_redacted_and_stands_in_record_and_journal(tmp_path: P
     assert json.loads(start["metadata"]) == record["metadata"]
     assert start["execution_id"] == answer.headers["x-trace-id"]
     assert [one["trace_id"] for one in found["executions"]] == [answer.headers["x-trace-id"]]
+
+
+@pytest.mark.req("J-022", "J-023")
+async def test_a_thread_is_there_at_the_next_call_and_one_execution_has_it(service: OpenService) -> None:
+    read = "print(open('/home/baponi/kept').read())"
+    with anyio.fail_after(60):
+        await execute(service, "open('kept', 'w').write('whole')", thread_id="t")
+        running = await begin(service, FOREVER, thread_id="t")
+        busy = [await execute(service, read, thread_id="t") for _ in range(2)]
+        await cancel(service, running)
+        await ended(service, running)
+        told = [(await execute(service, read, thread_id="t")).json()["stdout"] for _ in range(2)]
+
+    assert [(one.status_code, one.json()["error"]) for one in busy] == [(409, "conflict")] * 2
+    assert told == ["whole\n"] * 2
+
+
+@pytest.mark.slow
+async def test_code_that_has_run_is_told_also_where_its_files_cannot_be_kept(
+    tmp_path: Path, postgres: PostgresServer, s3_server: S3Server
+) -> None:
+    async with shared_stores(postgres, s3_server) as stores, sandbox_serving(tmp_path, stores=stores) as service:
+        s3_server.remove_bucket(stores.files_url)
+        told = await execute(service, "open('made', 'w').write('x')\nprint('ran')", thread_id="t")
+        record = (await get(service, f"/{told.headers['x-trace-id']}")).json()
+        kept = await service.http.get("/v1/threads/t", headers=as_caller("a"))
+
+    assert (told.status_code, told.json()["stdout"]) == (200, "ran\n")
+    assert (told.json()["success"], told.json()["error"]) == (False, "storage_commit_error")
+    assert (record["status"], record["error"], record["stdout"]) == ("failed", "storage_commit_error", "ran\n")
+    assert (kept.json()["entries"], kept.json()["is_running"]) == (0, False)
 
 
 async def test_without_room_nothing_starts_and_it_can_be_tried_again(tmp_path: Path) -> None:
