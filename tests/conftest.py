@@ -28,7 +28,7 @@ for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.S
     if signal.getsignal(_number) is signal.SIG_IGN:
         signal.signal(_number, _handler)
 
-pytest_plugins = ["postgres"]  # its fixtures
+pytest_plugins = ["postgres", "s3_server", "service_stores"]  # their fixtures
 
 _FAILURES = pytest.StashKey[Failures]()
 

@@ -32,6 +32,11 @@ class S3Server:
         httpx2.put(f"{self.endpoint}/{name}", timeout=30).raise_for_status()
         return f"s3://{name}/moonpool?endpoint={self.endpoint}"
 
+    def remove_bucket(self, url: str) -> None:
+        """An empty one of `new_bucket`."""
+        name = url.removeprefix("s3://").partition("/")[0]
+        httpx2.delete(f"{self.endpoint}/{name}", timeout=30).raise_for_status()
+
 
 @pytest.fixture(scope="session")
 def s3_server() -> Generator[S3Server]:

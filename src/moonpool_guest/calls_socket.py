@@ -1,7 +1,7 @@
 """Tool calls from any program of a sandbox: PID 1 listens on an abstract socket while a companion runs code.
 
 The command `moonpool` (`bin/`) is the client. Abstract names belong to the network namespace, which is the sandbox's
-own. A connection carries one call:
+own. A connection carries one call, or asks the host for packages with the head {"packages": true} and requirements:
 
     to PID 1      u32 bytes of the head, u32 bytes of the arguments, head {"server", "tool"}, arguments object (JSON)
     from PID 1    u32 bytes of the reply, reply object (JSON), as the broker sent it
@@ -110,12 +110,13 @@ class CallService:
         head_bytes, body_bytes = SIZES.unpack(await _receive(connection, SIZES.size))
         if head_bytes > HEAD_BYTES_MAX:
             raise ValueError("the head is too long")
-        server, tool = _read_head(await _receive(connection, head_bytes))
+        asked = _read_head(await _receive(connection, head_bytes))
         if body_bytes > BLOB_BYTES_MAX_TO_HOST:
             return json.dumps(_TOO_LARGE).encode()
         async with self._held.take(body_bytes):
-            arguments = await _receive(connection, body_bytes)
-            return await _unless_gone(toolcalls.relay(server, tool, arguments), connection)
+            body = await _receive(connection, body_bytes)
+            answer = toolcalls.relay_installation(body) if asked is None else toolcalls.relay(*asked, body)
+            return await _unless_gone(answer, connection)
 
 
 class Allowance:
@@ -151,9 +152,11 @@ class _Taken:
         await self._allowance.release(self._count)
 
 
-def _read_head(head: bytes) -> "tuple[str, str]":
-    """The server and the tool. Raises ValueError."""
+def _read_head(head: bytes) -> "tuple[str, str] | None":
+    """The server and the tool; None: packages. Raises ValueError."""
     named: dict[str, Any] = json.loads(head)
+    if named == {"packages": True}:
+        return None
     try:
         server, tool = named["server"], named["tool"]
     except (TypeError, LookupError):

@@ -16,7 +16,11 @@ from moonpool_guest.channel import ChannelGoneError, GuestChannel
 from moonpool_guest.waiters import Waiter
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import FrameType
+    from typing import TypeAlias
+
+    _Sent: TypeAlias = "tuple[GuestChannel, Waiter, int]"
 
 _state: "dict[str, GuestChannel]" = {}
 _code_names: "list[str]" = []  # of the execution under way
@@ -55,7 +59,7 @@ async def invoke(server_id: str, name: str, arguments: "dict[str, Any]") -> "dic
     """Call a tool and await the reply."""
     line = _line_of_code()
     try:
-        reply = _reply(await _exchange(server_id, name, _encoded(server_id, name, arguments), line))
+        reply = _reply(await _answered(_send(server_id, name, _encoded(server_id, name, arguments), line)))
     except _RefusedError as error:
         reply = error.reply
     except ChannelGoneError as error:
@@ -66,9 +70,7 @@ async def invoke(server_id: str, name: str, arguments: "dict[str, Any]") -> "dic
 def install_packages(requirements: str) -> "dict[str, Any]":
     """Ask the host to install packages for this session and block this thread until it has, or has refused."""
     try:
-        channel = _channel("packages were asked for")
-        request_id = next(_ids)
-        waiter = channel.request({"t": "install_packages", "id": request_id}, requirements.encode("utf-8", "replace"))
+        channel, waiter, request_id = _ask_for(requirements.encode("utf-8", "replace"))
         try:
             channel.wait(waiter)
         except BaseException:
@@ -86,8 +88,17 @@ async def relay(server_id: str, name: str, arguments: bytes, *, line: int = 0) -
 
     `line` of its code makes the call; 0: unknown.
     """
+    return await _relayed(lambda: _send(server_id, name, arguments, line))
+
+
+async def relay_installation(requirements: bytes) -> bytes:
+    """`install_packages` for another process of this sandbox: the reply is JSON."""
+    return await _relayed(lambda: _ask_for(requirements))
+
+
+async def _relayed(send: "Callable[[], _Sent]") -> bytes:
     try:
-        waiter = await _exchange(server_id, name, arguments, line)
+        waiter = await _answered(send())
         if waiter.refused or waiter.message is None:
             raise _RefusedError("ValidationError", _TOO_LARGE)
         return waiter.message.body
@@ -115,8 +126,8 @@ class _RefusedError(Exception):
         self.reply = _failure(kind, message)
 
 
-async def _exchange(server_id: str, name: str, body: bytes, line: int) -> Waiter:
-    channel, waiter, request_id = _send(server_id, name, body, line)
+async def _answered(sent: "_Sent") -> Waiter:
+    channel, waiter, request_id = sent
     try:
         await channel.wait_async(waiter)
     except BaseException:
@@ -134,7 +145,7 @@ def _encoded(server_id: str, name: str, arguments: "dict[str, Any]") -> bytes:
         raise _RefusedError("ValidationError", message) from None
 
 
-def _send(server_id: str, name: str, body: bytes, line: int) -> "tuple[GuestChannel, Waiter, int]":
+def _send(server_id: str, name: str, body: bytes, line: int) -> "_Sent":
     channel = _channel(f"{server_id}.{name} was called")
     if len(server_id) > 1024 or len(name) > 1024:
         raise _RefusedError("UnknownTool", "the name of the server or tool is too long")
@@ -143,6 +154,11 @@ def _send(server_id: str, name: str, body: bytes, line: int) -> "tuple[GuestChan
     if line:
         head["line"] = line
     return channel, channel.request(head, body), request_id
+
+
+def _ask_for(requirements: bytes) -> "_Sent":
+    channel, request_id = _channel("packages were asked for"), next(_ids)
+    return channel, channel.request({"t": "install_packages", "id": request_id}, requirements), request_id
 
 
 def _channel(what: str) -> GuestChannel:

@@ -8,16 +8,15 @@ import pytest
 from anyio.from_thread import start_blocking_portal
 
 from from_baponi.clients import sdk
-from from_baponi.service import FOLDER, serving_baponi, shared_stores
-from s3_server import s3_server
+from from_baponi.service import serving_baponi
+from service_stores import FOLDER, shared_stores
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
     from from_baponi.clients import Client
-    from from_baponi.service import BaponiService, Stores
-
-__all__ = ["s3_server"]
+    from from_baponi.service import BaponiService
+    from service_stores import Stores
 
 
 @pytest.fixture(scope="module", params=["sqlite, folder", "postgresql, s3"])

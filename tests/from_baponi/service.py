@@ -2,57 +2,20 @@
 
 from __future__ import annotations
 
-import base64
 import json
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from cli.console import moonpool
-from s3_server import CREDENTIALS
 from server.test_serve_command import Serving
+from service_stores import FOLDER
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, Generator
+    from collections.abc import Generator
     from pathlib import Path
 
-    from postgres import PostgresServer
-    from s3_server import S3Server
-
-SECRETS_KEY: Final = base64.b64encode(bytes(32)).decode()
-"""One for all replicas."""
-
-
-@dataclass(frozen=True)
-class Stores:
-    """Where services keep keys, records and files: their data folders, or servers that replicas share."""
-
-    database_url: str = ""
-    files_url: str = ""
-
-    @property
-    def environ(self) -> dict[str, str]:
-        if not self.database_url:
-            return {}
-        return {
-            "MOONPOOL_DATABASE_URL": self.database_url,
-            "MOONPOOL_SECRETS_KEY": SECRETS_KEY,
-            **CREDENTIALS,
-        }
-
-    @property
-    def options(self) -> tuple[str, ...]:
-        return ("--files-url", self.files_url) if self.files_url else ()
-
-
-FOLDER: Final = Stores()
-
-
-@asynccontextmanager
-async def shared_stores(postgres: PostgresServer, s3: S3Server) -> AsyncGenerator[Stores]:
-    """An empty database and an empty bucket."""
-    async with postgres.empty_database() as url:
-        yield Stores(url, s3.new_bucket())
+    from service_stores import Stores
 
 
 @dataclass

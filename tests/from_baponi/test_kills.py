@@ -14,7 +14,7 @@ from apps import DATA
 from run_folder import run_folder
 
 if TYPE_CHECKING:
-    from from_baponi.service import Stores
+    from service_stores import Stores
 
 ROOT = Path(__file__).parents[2]
 if str(ROOT) not in sys.path:

@@ -11,7 +11,8 @@ from anyio.from_thread import start_blocking_portal
 from baponi import ThreadBusyError
 
 from from_baponi.clients import sdk
-from from_baponi.service import make_key, serving_baponi, shared_stores
+from from_baponi.service import make_key, serving_baponi
+from service_stores import shared_stores
 from waiting import wait_until
 
 if TYPE_CHECKING:

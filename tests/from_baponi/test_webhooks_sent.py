@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from from_baponi.clients import Client
-    from from_baponi.service import BaponiService, Stores
+    from from_baponi.service import BaponiService
     from network.tls_hosts import Server, Talk
+    from service_stores import Stores
 
 pytestmark = [pytest.mark.anyio, pytest.mark.slow, pytest.mark.filterwarnings("ignore:Base URL")]
 

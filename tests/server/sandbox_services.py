@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from moonpool.bootstrap.admission import Admitted
 from moonpool.server.http.admission import Everybody
 from moonpool.store.database.addresses import database_address
 from moonpool.store.database.opening import open_database
-from server.services import caller, serving
+from server.services import caller, in_turn, serving
+from service_stores import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, AsyncIterator
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
     from moonpool.server.http.callers import HttpCaller
     from server.services import OpenService
+    from service_stores import Stores
 
 USER = frozenset({"execute", "files"})
 CALLERS = {
@@ -34,14 +36,29 @@ NDJSON = "application/x-ndjson"
 
 @asynccontextmanager
 async def sandbox_serving(
-    folder: Path, callers: dict[str, HttpCaller] | None = None, **settings: Any
+    folder: Path, callers: dict[str, HttpCaller] | None = None, *, stores: Stores = FOLDER, **settings: Any
 ) -> AsyncGenerator[OpenService]:
-    """One whose database is in `folder`, or where the setting `database_url` says."""
+    """One whose database is in `folder`, or where `stores` or the setting `database_url` say."""
+    settings = {**stores.settings, **settings}
     address = database_address(settings.get("database_url", ""), folder)
     async with open_database(address) as database:
         admitted = Admitted(admission=Everybody(caller("nobody")), database=database)
-        async with serving(callers or CALLERS, state=folder, admitted=admitted, **settings) as service:
+        serves = serving(callers or CALLERS, state=folder, admitted=admitted, environ=stores.secrets, **settings)
+        async with serves as service:
             yield service
+
+
+@asynccontextmanager
+async def on_stores(
+    stores: Stores, folder: Path, callers: dict[str, HttpCaller] | None = None, **settings: Any
+) -> AsyncGenerator[OpenService]:
+    """Where stores are shared, two replicas that answer in turn."""
+    async with AsyncExitStack() as stack:
+        replicas = [
+            await stack.enter_async_context(sandbox_serving(folder / name, callers, stores=stores, **settings))
+            for name in (("one", "other") if stores.are_shared else ("one",))
+        ]
+        yield await stack.enter_async_context(in_turn(replicas))
 
 
 async def execute(service: OpenService, code: str, *, who: str = "a", **body: Any) -> httpx2.Response:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import os
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import httpx2
@@ -25,7 +26,7 @@ from moonpool.settings import Settings
 from shared_backend import shared_backend
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator
+    from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
     from pathlib import Path
 
     from moonpool.bootstrap.admission import Admitted
@@ -88,9 +89,13 @@ async def serving(
     keys: bool = False,
     admitted: Admitted | None = None,
     storage: StorageOfService | None = None,
+    environ: Mapping[str, str] | None = None,
     **settings: Any,
 ) -> AsyncGenerator[OpenService]:
-    """A service for these callers, by credential; None: for everybody. `keys`: for whoever has a key in `state`."""
+    """A service for these callers, by credential; None: for everybody. `keys`: for whoever has a key in `state`.
+
+    `environ` is added to this process's.
+    """
     chosen = Settings.load({}, **{"data_dir": DATA, "manifest_ttl_s": 0.001, "pool_low": 0, **settings})
     admission: Any = Bearers([Callers(callers)]) if callers is not None else Everybody(caller("me", profile=profile))
     listener, readiness = ServiceListener("127.0.0.1", 0), Readiness()
@@ -108,7 +113,7 @@ async def serving(
         service = await stack.enter_async_context(
             open_service(
                 chosen,
-                environ=os.environ,
+                environ={**os.environ, **(environ or {})},
                 config=config,
                 report=lambda _: None,
                 state=state,
@@ -127,6 +132,23 @@ async def serving(
         base = f"http://{listener.netloc}"
         async with httpx2.AsyncClient(base_url=base, timeout=60) as http:
             yield OpenService(service, server, readiness, base, http)
+
+
+@asynccontextmanager
+async def in_turn(replicas: Sequence[OpenService]) -> AsyncGenerator[OpenService]:
+    """The first of them, whose client sends each request to the next, as one behind a load balancer."""
+    bases = [httpx2.URL(one.base) for one in replicas]
+    names, following = {base.netloc.decode() for base in bases}, cycle(bases)
+
+    async def send_to_next(request: httpx2.Request) -> None:
+        base = next(following)
+        if request.headers["host"] in names:
+            request.headers["host"] = base.netloc.decode()
+            request.url = request.url.copy_with(host=base.host, port=base.port)
+
+    hooks = {"request": [send_to_next]}
+    async with httpx2.AsyncClient(base_url=replicas[0].base, timeout=60, event_hooks=hooks) as http:
+        yield replace(replicas[0], http=http)
 
 
 @asynccontextmanager

@@ -12,8 +12,19 @@ import pytest
 from moonpool.engine.sandbox_runs import runs
 from moonpool.store.journal_reading import read_rows
 from moonpool.store.paths import journal_path
-from server.sandbox_services import CALLERS, as_caller, begin, cancel, ended, execute, get, sandbox_serving
+from server.sandbox_services import (
+    CALLERS,
+    as_caller,
+    begin,
+    cancel,
+    ended,
+    execute,
+    get,
+    on_stores,
+    sandbox_serving,
+)
 from server.services import caller
+from service_stores import shared_stores
 from waiting import until, until_true
 
 if TYPE_CHECKING:
@@ -22,16 +33,19 @@ if TYPE_CHECKING:
 
     import httpx2
 
+    from postgres import PostgresServer
+    from s3_server import S3Server
     from server.services import OpenService
+    from service_stores import Stores
 
 pytestmark = pytest.mark.anyio
 FOREVER = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
 
 
 @pytest.fixture(scope="module")
-async def service(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[OpenService]:
-    folder = tmp_path_factory.mktemp("service")
-    async with sandbox_serving(folder, CALLERS | {"capped": caller("capped")}, timeout_s_max=2000) as one:
+async def service(tmp_path_factory: pytest.TempPathFactory, stores: Stores) -> AsyncGenerator[OpenService]:
+    folder, callers = tmp_path_factory.mktemp("service"), CALLERS | {"capped": caller("capped")}
+    async with on_stores(stores, folder, callers, timeout_s_max=2000) as one:
         yield one
 
 
@@ -251,6 +265,37 @@ async def test_metadata_is_redacted_and_stands_in_record_and_journal(tmp_path: P
     assert json.loads(start["metadata"]) == record["metadata"]
     assert start["execution_id"] == answer.headers["x-trace-id"]
     assert [one["trace_id"] for one in found["executions"]] == [answer.headers["x-trace-id"]]
+
+
+@pytest.mark.req("J-022", "J-023")
+async def test_a_thread_is_there_at_the_next_call_and_one_execution_has_it(service: OpenService) -> None:
+    read = "print(open('/home/baponi/kept').read())"
+    with anyio.fail_after(60):
+        await execute(service, "open('kept', 'w').write('whole')", thread_id="t")
+        running = await begin(service, FOREVER, thread_id="t")
+        busy = [await execute(service, read, thread_id="t") for _ in range(2)]
+        await cancel(service, running)
+        await ended(service, running)
+        told = [(await execute(service, read, thread_id="t")).json()["stdout"] for _ in range(2)]
+
+    assert [(one.status_code, one.json()["error"]) for one in busy] == [(409, "conflict")] * 2
+    assert told == ["whole\n"] * 2
+
+
+@pytest.mark.slow
+async def test_code_that_has_run_is_told_also_where_its_files_cannot_be_kept(
+    tmp_path: Path, postgres: PostgresServer, s3_server: S3Server
+) -> None:
+    async with shared_stores(postgres, s3_server) as stores, sandbox_serving(tmp_path, stores=stores) as service:
+        s3_server.remove_bucket(stores.files_url)
+        told = await execute(service, "open('made', 'w').write('x')\nprint('ran')", thread_id="t")
+        record = (await get(service, f"/{told.headers['x-trace-id']}")).json()
+        kept = await service.http.get("/v1/threads/t", headers=as_caller("a"))
+
+    assert (told.status_code, told.json()["stdout"]) == (200, "ran\n")
+    assert (told.json()["success"], told.json()["error"]) == (False, "storage_commit_error")
+    assert (record["status"], record["error"], record["stdout"]) == ("failed", "storage_commit_error", "ran\n")
+    assert (kept.json()["entries"], kept.json()["is_running"]) == (0, False)
 
 
 async def test_without_room_nothing_starts_and_it_can_be_tried_again(tmp_path: Path) -> None:

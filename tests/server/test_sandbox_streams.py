@@ -31,14 +31,15 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from server.services import OpenService
+    from service_stores import Stores
 
 pytestmark = pytest.mark.anyio
 FOREVER = "import time\nprint('begun', flush=True)\ntime.sleep(600)"
 
 
 @pytest.fixture(scope="module")
-async def service(tmp_path_factory: pytest.TempPathFactory) -> AsyncGenerator[OpenService]:
-    async with sandbox_serving(tmp_path_factory.mktemp("service")) as one:
+async def service(tmp_path_factory: pytest.TempPathFactory, stores: Stores) -> AsyncGenerator[OpenService]:
+    async with sandbox_serving(tmp_path_factory.mktemp("service"), stores=stores) as one:
         yield one
 
 

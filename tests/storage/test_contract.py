@@ -26,14 +26,13 @@ from moonpool.features.storage.model import (
 from moonpool.features.storage.service import StoredTrees
 from moonpool.store.blobs.base import LISTED_MAX, StorageDamagedError
 from moonpool.store.blobs.memory import MemoryBlobs
-from s3_server import s3_bucket, s3_server
 from storage.worlds import THREAD, World, contents, put, read, upload, world
 from swift_server import swift_bucket, swift_server
 
 if TYPE_CHECKING:
     from moonpool.features.storage.base import Snapshot
 
-__all__ = ["s3_bucket", "s3_server", "swift_bucket", "swift_server", "world"]
+__all__ = ["swift_bucket", "swift_server", "world"]
 pytestmark = pytest.mark.anyio
 VOLUME = TreeName(kind="volume", name="shared")
 DAMAGED = "0" * 64

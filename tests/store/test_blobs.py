@@ -22,7 +22,7 @@ from moonpool.store.blobs.memory import MemoryBlobs
 from moonpool.store.blobs.opening import open_blobs
 from moonpool.store.blobs.s3 import S3Blobs
 from moonpool.store.private_files import StoreFolderError
-from s3_server import CREDENTIALS, s3_bucket, s3_server
+from s3_server import CREDENTIALS
 from swift_server import SWIFT_CREDENTIALS, swift_bucket, swift_server
 from tables import every_row
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from moonpool.store.blobs.base import BlobStore
     from s3_server import S3Server
 
-__all__ = ["s3_bucket", "s3_server", "swift_bucket", "swift_server"]
+__all__ = ["swift_bucket", "swift_server"]
 pytestmark = pytest.mark.anyio
 FOLDER = Path("/nowhere")
 NAME = "0a1b2c/3d4e/0-5"
@@ -269,8 +269,8 @@ async def test_of_a_store_that_sends_too_much_no_more_is_read(hostile: tuple[Hos
     )
     store.body, store.more = b"hello", 256 * 1024**2
 
-    with pytest.raises(StorageDamagedError):
-        await blobs.get(NAME, 0, 5)
+    with suppress(StorageDamagedError):  # unless what was asked for came alone, in a first packet
+        assert await blobs.get(NAME, 0, 5) == b"hello"
 
     assert store.sent < store.more / 4
 

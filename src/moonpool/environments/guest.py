@@ -71,7 +71,7 @@ def _write_bundle(folder: Path, final: Path, sources: dict[str, bytes]) -> None:
         target = folder / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content)
-        if target.parent.name == "bin":
+        if "bin" in target.parts[-3:-1] and not target.suffix:
             target.chmod(0o755)  # a wheel does not preserve it
         if target.suffix == ".py":
             _compile(target, final / path)

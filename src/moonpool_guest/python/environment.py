@@ -21,7 +21,7 @@ class Variables:
         self.home = str(head.get("home", ""))
         self._site = ""
         if home := self.home:
-            path = f"{home}/.local/bin:{os.environ.get('PATH', '')}"
+            path = f"{home}/.local/bin:{_GUEST}/moonpool_guest/bin/thread:{os.environ.get('PATH', '')}"
             self.wanted = {**_PIP, **self.wanted, "HOME": home, "PWD": home, "PATH": path}
             self._site = f"{home}/.local/lib/python{sys.version_info[0]}.{sys.version_info[1]}/site-packages"
 

@@ -5,20 +5,14 @@ They come last on `sys.path`, so none takes the place of the standard library, t
 
 import importlib
 import os
-import re
 import shlex
 import sys
 from importlib import metadata
 
 from moonpool_guest import toolcalls
+from moonpool_guest.path.client.pip_words import wanted
 
 PLACE = "/wrappers/packages"
-_IGNORED = {
-    "-q", "-qq", "--quiet", "--no-input", "--disable-pip-version-check", "--no-warn-script-location", "--no-cache-dir",
-    "--user", "--break-system-packages",
-}  # fmt: skip
-_FILE = re.compile(r"(?:-r|--requirement)(?:=|$)|-r(?=[^-])")
-_COMMENT = re.compile(r"(?:^|\s)#.*")
 _seen = [""]  # where the link led when this was last looked at
 
 
@@ -66,22 +60,9 @@ def _list(form: str) -> None:
 
 def _install(words: "list[str]") -> None:
     """The host installs packages into this session."""
-    wanted: list[str] = []
-    rest = iter(word for word in words if word not in _IGNORED)
-    for word in rest:
-        if named := _FILE.match(word):
-            wanted += _read(word[named.end() :] or next(rest, ""))
-        else:
-            wanted.append(word)
-    reply = toolcalls.install_packages("\n".join(wanted))
+    reply = toolcalls.install_packages(wanted(words))
     if reply.get("ok") is not True:
         error = reply["error"]
         raise RuntimeError(f"{error['message']} [{error['type']}]")
     refresh()
     print(reply["text"])  # noqa: T201  what pip does
-
-
-def _read(path: str) -> "list[str]":
-    """The requirements of a file of the sandbox."""
-    with open(path, encoding="utf-8") as file:
-        return [text for line in file if (text := _COMMENT.sub("", line).strip())]

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from anyio.to_thread import run_sync
+
+from moonpool.bootstrap.storage import open_trees
 from moonpool.bootstrap.stored_files import StorageOfService
 from moonpool.features.sandbox_configurations.model import SandboxConfiguration, VolumeMount
-from moonpool.features.storage.memory import MemoryHeads
 from moonpool.features.storage.model import TreeName
-from moonpool.features.storage.service import StoredTrees
-from moonpool.store.blobs.addresses import blob_address
-from moonpool.store.blobs.opening import open_blobs
-from server.services import caller, serving
+from moonpool.settings import Settings
+from moonpool.store.database.addresses import database_address
+from moonpool.store.database.opening import open_database
+from moonpool.store.paths import files_dir
+from server.services import caller, in_turn, serving
+from service_stores import FOLDER
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator, Mapping
@@ -21,9 +25,11 @@ if TYPE_CHECKING:
 
     import httpx2
 
-    from moonpool.features.storage.heads import TreeBounds
+    from moonpool.core.audit import AuditRow
+    from moonpool.features.storage.service import StoredTrees
     from moonpool.server.http.callers import HttpCaller
     from server.services import OpenService
+    from service_stores import Stores
 
 FILES = frozenset({"files"})
 WITH_STORAGE = SandboxConfiguration(
@@ -53,7 +59,8 @@ class Storing:
 
     service: OpenService
     trees: StoredTrees
-    blobs: Path  # the folder of their contents
+    blobs: Path  # the folder of their contents, where they are in one
+    _earlier: list[AuditRow] = field(default_factory=list, init=False)
 
     async def post(self, path: str, body: Mapping[str, Any] | None = None, *, by: str = "key") -> httpx2.Response:
         return await self.service.http.post(f"/v1/{path}", json=body or {}, headers=bearer(by))
@@ -94,25 +101,57 @@ class Storing:
         await own.commit(name, writer)
 
     async def recorded(self) -> list[dict[str, Any]]:
-        """Changes on record."""
+        """Changes on record since it was cleared."""
+        return [dict(row.to_json()) for row in (await self._rows())[len(self._earlier) :]]
+
+    async def clear(self) -> None:
+        """As at first, for the next test."""
+        own = self.trees.of("default")
+        for kind in ("thread", "volume"):
+            for state in await own.all(kind):
+                await own.delete(state.name)
+        self._earlier[:] = await self._rows()
+
+    async def _rows(self) -> list[AuditRow]:
         tenant = await self.service.service.organisations.tenant("default")
-        rows = tenant.journal_place.reader().rows()
-        return [dict(row.to_json()) for row in rows if row.kind == "stored_files"]
+        rows = await run_sync(lambda: list(tenant.journal_place.reader().rows()))
+        return [row for row in rows if row.kind == "stored_files"]
 
 
 @asynccontextmanager
-async def storing(folder: Path, *, bounds: TreeBounds | None = None, **settings: Any) -> AsyncGenerator[Storing]:
+async def storing(
+    folder: Path, *, stores: Stores = FOLDER, replicas: int = 1, **settings: Any
+) -> AsyncGenerator[Storing]:
+    """`replicas`: so many, where stores are shared, that answer in turn."""
+    async with AsyncExitStack() as stack:
+        places = [folder / str(number) for number in range(replicas if stores.are_shared else 1)]
+        opened = [await stack.enter_async_context(_opened(place, stores, settings)) for place in places]
+        service = await stack.enter_async_context(in_turn([one for one, _ in opened]))
+        yield Storing(service, opened[0][1], files_dir(places[0]))
+
+
+@asynccontextmanager
+async def _opened(
+    folder: Path, stores: Stores, settings: dict[str, Any]
+) -> AsyncGenerator[tuple[OpenService, StoredTrees]]:
     async def configuration_of(one: HttpCaller) -> SandboxConfiguration:
         return WITHOUT_STORAGE if one.principal == "key:bare" else WITH_STORAGE
 
-    folder.mkdir(exist_ok=True)
-    blobs, state = folder / "blobs", folder / "state"
-    state.mkdir()
-    async with open_blobs(blob_address("", blobs, {})) as opened:
-        trees = StoredTrees(MemoryHeads(bounds), opened)
-        storage = StorageOfService(trees=trees, configuration_of=configuration_of)
-        async with serving({**CALLERS, **OTHERS}, state=state, storage=storage, **settings) as service:
-            yield Storing(service, trees, blobs)
+    folder.mkdir(parents=True)
+    chosen = Settings.load({}, **stores.settings, **settings)
+    async with (
+        open_database(database_address(chosen.database_url, folder)) as database,
+        open_trees(chosen, folder, stores.secrets, database, alone=not stores.are_shared) as trees,
+        serving(
+            {**CALLERS, **OTHERS},
+            state=folder,
+            storage=StorageOfService(trees=trees, configuration_of=configuration_of),
+            environ=stores.secrets,
+            **stores.settings,
+            **settings,
+        ) as service,
+    ):
+        yield service, trees
 
 
 def bearer(by: str) -> dict[str, str]:

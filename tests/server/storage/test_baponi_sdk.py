@@ -14,11 +14,11 @@ from server.storage.storing import storing, thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
-    from pathlib import Path
 
     from baponi.types import SignedUrl
 
     from server.storage.storing import Storing
+    from service_stores import Stores
 
 pytestmark = [
     pytest.mark.anyio,
@@ -26,10 +26,16 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-async def stored(tmp_path: Path) -> AsyncGenerator[Storing]:
-    async with storing(tmp_path) as opened:
+@pytest.fixture(scope="module")
+async def of_module(tmp_path_factory: pytest.TempPathFactory, stores: Stores) -> AsyncGenerator[Storing]:
+    async with storing(tmp_path_factory.mktemp("files"), stores=stores) as opened:
         yield opened
+
+
+@pytest.fixture
+async def stored(of_module: Storing) -> Storing:
+    await of_module.clear()
+    return of_module
 
 
 def headers(signed: SignedUrl) -> dict[str, str]:

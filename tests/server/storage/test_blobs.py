@@ -14,7 +14,6 @@ from moonpool.bootstrap.database import open_service_data
 from moonpool.bootstrap.stored_files import StorageOfService
 from moonpool.bootstrap.stores import FileStores
 from moonpool.features.keys.model import KeySpec
-from moonpool.features.storage.heads import TreeBounds
 from moonpool.features.storage.memory import trees_in_memory
 from moonpool.server.http import paced_bodies
 from moonpool.server.http.storage import transfers
@@ -30,16 +29,23 @@ if TYPE_CHECKING:
     from moonpool.features.sandbox_configurations.model import SandboxConfiguration
     from moonpool.server.http.callers import HttpCaller
     from server.storage.storing import Storing
+    from service_stores import Stores
 
 pytestmark = pytest.mark.anyio
 CONTENT = bytes(range(256)) * 40
 REFUSED = (403, "forbidden")
 
 
-@pytest.fixture
-async def stored(tmp_path: Path) -> AsyncGenerator[Storing]:
-    async with storing(tmp_path) as opened:
+@pytest.fixture(scope="module")
+async def of_module(tmp_path_factory: pytest.TempPathFactory, stores: Stores) -> AsyncGenerator[Storing]:
+    async with storing(tmp_path_factory.mktemp("files"), stores=stores) as opened:
         yield opened
+
+
+@pytest.fixture
+async def stored(of_module: Storing) -> Storing:
+    await of_module.clear()
+    return of_module
 
 
 @pytest.mark.req("J-042", "J-041")
@@ -146,7 +152,7 @@ async def test_a_folder_made_meanwhile_is_not_replaced(stored: Storing) -> None:
 
 
 async def test_a_full_store_says_so(tmp_path: Path) -> None:
-    async with storing(tmp_path, bounds=TreeBounds(bytes_max=3)) as stored:
+    async with storing(tmp_path, storage_bytes_max=3) as stored:
         full = await stored.put("large", b"12345")
     assert (full.status_code, full.json()["error"]) == (413, "payload_too_large")
 
@@ -175,9 +181,8 @@ async def test_an_upload_that_is_cut_leaves_nothing_and_is_on_record(stored: Sto
     await until(lambda: not stored.service.service.organisations.use[2]("default"))
     assert (await stored.post("files/list", THREAD)).status_code == 404
     (record,) = await stored.recorded()
-    assert (record["action"], record["bytes"], record["digest"], record["error_type"]) == (
-        "put", 400, "", "transfer_failed",
-    )  # fmt: skip
+    assert (record["action"], record["digest"], record["error_type"]) == ("put", "", "transfer_failed")
+    assert record["bytes"] in {0, 400}  # whether it was cut before the service read it
 
 
 async def test_an_upload_that_comes_too_slowly_is_given_up(stored: Storing, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -214,13 +219,14 @@ async def test_a_download_whose_client_goes_away_is_ended(stored: Storing) -> No
     await until(lambda: not stored.service.service.organisations.use[2]("default"))
 
 
-async def test_a_file_that_cannot_be_read_to_its_end_is_broken_off(stored: Storing) -> None:
-    await stored.write(thread(), large=b"x" * 20_000_000)
-    url = (await stored.download_url("large"))["url"]
-    parts = [one for one in stored.blobs.rglob("*") if one.is_file() and one.stat().st_size > 1_000_000]
-    min(parts, key=lambda one: one.stat().st_size).unlink()  # the last
-    with pytest.raises(Exception, match=r"(?i)incomplete|closed|peer"):
-        await stored.service.http.get(url)
+async def test_a_file_that_cannot_be_read_to_its_end_is_broken_off(tmp_path: Path) -> None:
+    async with storing(tmp_path) as stored:
+        await stored.write(thread(), large=b"x" * 20_000_000)
+        url = (await stored.download_url("large"))["url"]
+        parts = [one for one in stored.blobs.rglob("*") if one.is_file() and one.stat().st_size > 1_000_000]
+        min(parts, key=lambda one: one.stat().st_size).unlink()  # the last
+        with pytest.raises(Exception, match=r"(?i)incomplete|closed|peer"):
+            await stored.service.http.get(url)
 
 
 async def test_a_public_url_is_what_signed_urls_begin_with(tmp_path: Path) -> None:
@@ -291,8 +297,8 @@ async def test_the_key_of_an_installation_is_made_once_and_is_private(tmp_path: 
 
 @pytest.mark.slow
 @pytest.mark.req("J-042")
-async def test_300_mib_pass_with_flat_memory(stored: Storing) -> None:
-    size, piece = 300 * 1024**2, b"\x5a" * 1024**2
+async def test_160_mib_pass_with_flat_memory(stored: Storing) -> None:
+    size, piece = 160 * 1024**2, b"\x5a" * 1024**2
     signed = await stored.upload_url("large", size)
 
     async def content() -> AsyncIterator[bytes]:

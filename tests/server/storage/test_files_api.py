@@ -12,9 +12,9 @@ from server.storage.storing import THREAD, bearer, storing, thread
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator
-    from pathlib import Path
 
     from server.storage.storing import Storing
+    from service_stores import Stores
 
 pytestmark = pytest.mark.anyio
 ALICE = "user:https://login.example#alice"
@@ -24,10 +24,16 @@ UNKNOWN = {
 }
 
 
-@pytest.fixture
-async def stored(tmp_path: Path) -> AsyncGenerator[Storing]:
-    async with storing(tmp_path) as opened:
+@pytest.fixture(scope="module")
+async def of_module(tmp_path_factory: pytest.TempPathFactory, stores: Stores) -> AsyncGenerator[Storing]:
+    async with storing(tmp_path_factory.mktemp("files"), stores=stores, replicas=2) as opened:
         yield opened
+
+
+@pytest.fixture
+async def stored(of_module: Storing) -> Storing:
+    await of_module.clear()
+    return of_module
 
 
 def names(listing: dict[str, Any]) -> list[str]:

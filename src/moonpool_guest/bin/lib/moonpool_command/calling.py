@@ -37,7 +37,9 @@ def call(words: list[str]) -> str:
     name, arguments = rest[0], _arguments(rest[1] if len(rest) == 2 else "{}")
     as_written = index.split(name)
     # Looked up first: asked under another of its names, the host would record a call of an unknown tool.
-    outcome = outcome_of(_exchange(*(index.find(name) or as_written), arguments))
+    server, tool = index.find(name) or as_written
+    reply = exchange({"server": server, "tool": tool}, arguments, _NOT_HERE)
+    outcome = outcome_of(ToolCallResult(reply, f"{server}.{tool}"))
     if not outcome.ok:
         raise FailedError(_json(outcome.error))
     try:
@@ -69,15 +71,16 @@ def _arguments(word: str) -> bytes:
     return text
 
 
-def _exchange(server: str, tool: str, arguments: bytes) -> ToolCallResult[Any]:
-    head = json.dumps({"server": server, "tool": tool}).encode()
+def exchange(asked: dict[str, Any], body: bytes, not_here: str) -> dict[str, Any]:
+    """PID 1's reply to one connection. `not_here` is said where it does not listen."""
+    head = json.dumps(asked).encode()
     try:
         connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         connection.connect(_ADDRESS)
     except OSError:
-        raise ImpossibleError(_NOT_HERE) from None
+        raise ImpossibleError(not_here) from None
     try:
-        connection.sendall(struct.pack(">II", len(head), len(arguments)) + head + arguments)
+        connection.sendall(struct.pack(">II", len(head), len(body)) + head + body)
     except OSError:
         pass  # refused before all was sent; the reply says why
     try:
@@ -86,7 +89,7 @@ def _exchange(server: str, tool: str, arguments: bytes) -> ToolCallResult[Any]:
     except (OSError, EOFError, ValueError):
         raise ImpossibleError(_CUT_OFF) from None
     connection.close()
-    return ToolCallResult(reply, f"{server}.{tool}")
+    return reply
 
 
 def _receive(connection: _socket.socket, size: int) -> bytes:

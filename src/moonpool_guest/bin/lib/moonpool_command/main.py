@@ -8,7 +8,7 @@ from __future__ import annotations
 import signal
 import sys
 
-from .outcomes import FailedError, ImpossibleError, UsageError
+from .outcomes import FailedError, ImpossibleError, InstallError, UsageError
 
 USAGE = """\
 usage: moonpool call [--raw] SERVER.TOOL [ARGUMENTS]
@@ -41,6 +41,9 @@ def main(words: list[str]) -> int:
     except ImpossibleError as error:
         _write(2, f"moonpool: {error}\n")
         return 3
+    except InstallError as error:
+        _write(2, f"pip: {error}\n")
+        return 1
     return 0
 
 
@@ -48,6 +51,10 @@ def _run(words: list[str]) -> str:
     if not words or words[0] in ("-h", "--help", "help"):
         return USAGE
     command, *rest = words
+    if command == "pip" and rest:  # by `thread/pip`
+        from .installing import pip
+
+        return pip(rest[0], rest[1:])
     if "--help" in rest[:1] or "-h" in rest[:1]:
         return USAGE
     if command == "call":

@@ -13,3 +13,7 @@ class FailedError(Exception):
 
 class ImpossibleError(Exception):
     """Not possible here: exit code 3."""
+
+
+class InstallError(Exception):
+    """Nothing was installed: exit code 1. The message says why."""
