@@ -30,7 +30,10 @@ def pip(program: str, words: list[str]) -> str:
     if words[:1] != ["install"]:
         return _another(program, words, "`pip install PACKAGE...` works here, and nothing else of pip")
     try:
-        reply = exchange({"packages": True}, wanted(words[1:]).encode("utf-8", "replace"), _NOT_HERE)
+        asked = wanted(words[1:])
+        if any("/" in line or os.path.isfile(line) for line in asked.splitlines()):
+            return _another(program, words, "files and addresses need a pip of this machine, and there is none")
+        reply = exchange({"packages": True}, asked.encode("utf-8", "replace"), _NOT_HERE)
     except OSError as error:
         raise InstallError(f"{error.filename}: {error.strerror}") from None
     except ImpossibleError as error:
