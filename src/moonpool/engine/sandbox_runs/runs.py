@@ -60,6 +60,8 @@ _AGAIN_S: Final = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
 """After how long the end of an execution is written again, where the database is away; from then on after the last."""
 _TOLD_AFTER: Final = 4
 """Attempts that the result waits for."""
+_DISCARD_S: Final = 0.05
+"""A sandbox is ended, and the next one made ready, when the result is given out; where that takes longer, by then."""
 _CODE_NAME: Final = "<stdin>"
 _log = logging.getLogger(__name__)
 
@@ -222,9 +224,16 @@ class _Carrying:
     ) -> None:
         self._organisation, self._records, self._trees, self._source = organisation, records, trees, source
         self._closing, self._is_on_record = closing, False
+        self._sandbox: RunSandbox | None = None
 
     async def out(self, run: RunningOrder, owner: RunOwner, order: SandboxOrder, record: ExecutionRecord) -> None:
         """Run it, keep its record and settle `run`, with a result or with why there is none."""
+        try:
+            await self._out(run, owner, order, record)
+        finally:
+            self._discard()
+
+    async def _out(self, run: RunningOrder, owner: RunOwner, order: SandboxOrder, record: ExecutionRecord) -> None:
         began = time.monotonic()
         try:
             async with storage_of_run(self._trees, owner, order, run.trace_id) as storage:
@@ -260,7 +269,7 @@ class _Carrying:
         if order.delivery_mode != "inline":
             await self._records.add(self._organisation, record)
             self._is_on_record = True
-        sandbox = await self._source.open(owner, storage)
+        sandbox = self._sandbox = await self._source.open(owner, storage)
         try:
             run.runs_in(sandbox)
             if run.is_cancelled:
@@ -270,6 +279,11 @@ class _Carrying:
                 raise _why_not_started(envelope)
             return self._told(run, sandbox, envelope)
         finally:
+            asyncio.get_running_loop().call_later(_DISCARD_S, self._discard)
+
+    def _discard(self) -> None:
+        sandbox, self._sandbox = self._sandbox, None
+        if sandbox is not None:
             sandbox.close_soon()
 
     def _told(self, run: RunningOrder, sandbox: RunSandbox, envelope: Envelope) -> RunResult:

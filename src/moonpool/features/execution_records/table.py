@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from moonpool.store.database.base import Database
 
 _R: Final = EXECUTION_RECORD.c
+_ADD: Final = insert(EXECUTION_RECORD)
+_ADD_LABELS: Final = insert(EXECUTION_LABEL)
 _OUTPUT: Final = frozenset({"stdout", "stderr"})
 _CHANNEL: Final = "moonpool"
 _LOST_AT_ONCE: Final = 1_000
@@ -52,9 +54,9 @@ class RecordTable:
         ]
 
         def work(connection: Connection) -> None:
-            connection.execute(insert(EXECUTION_RECORD).values(values))
+            connection.execute(_ADD, values)  # values as parameters: SQLAlchemy then has the statement ready
             if labels:
-                connection.execute(insert(EXECUTION_LABEL), labels)
+                connection.execute(_ADD_LABELS, labels)
 
         await self._database.write(work, durable=durable)
 
