@@ -110,15 +110,12 @@ async def _cases(client: HttpClient, stack: AsyncExitStack, sizes: tuple[int, ..
 
 async def large_file(port: int, pid: int, bytes_count: int) -> dict[str, Any]:
     """Up and down by signed URLs: rates, and the resident memory of the service meanwhile, in MB."""
-    async with connected(port) as client:
-        asked = {"source": "thread", "id": "bench-large", "path": "large"}
-        status, up = await client.post("/v1/files/upload_url", {**asked, "content_length": bytes_count})
-        assert status == 200, up
-        before = resident_megabytes(pid)
-        up_s, up_peak, sent = await _watched(pid, _upload(port, up, bytes_count))
-        status, down = await client.post("/v1/files/download_url", asked)
-        assert status == 200, down
-        down_s, down_peak, received = await _watched(pid, _download(port, down["url"]))
+    asked = {"source": "thread", "id": "bench-large", "path": "large"}
+    up = await _signed(port, "upload_url", {**asked, "content_length": bytes_count})
+    before = resident_megabytes(pid)
+    up_s, up_peak, sent = await _watched(pid, _upload(port, up, bytes_count))
+    down = await _signed(port, "download_url", asked)
+    down_s, down_peak, received = await _watched(pid, _download(port, down["url"]))
     assert sent == received
     mebibytes = bytes_count / _MIB
     return {
@@ -128,6 +125,13 @@ async def large_file(port: int, pid: int, bytes_count: int) -> dict[str, Any]:
         "resident MB before, most while up, most while down": [round(one, 1) for one in (before, up_peak, down_peak)],
         "goal of the memory": "flat",
     }
+
+
+async def _signed(port: int, route: str, asked: dict[str, Any]) -> dict[str, Any]:
+    async with connected(port) as client:  # one of its own: the service ends those that are idle for long
+        status, answer = await client.post(f"/v1/files/{route}", asked)
+    assert status == 200, answer
+    return answer
 
 
 async def _watched(pid: int, work: Any) -> tuple[float, float, str]:
