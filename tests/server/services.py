@@ -126,8 +126,7 @@ async def serving(
         )
         application.open(service.routes, service.public, limiter=service.limiter, tracing=service.engine.tracing)
         readiness.checks["environment"] = service.check_environment
-        if admitted is not None and admitted.ask_database is not None:
-            readiness.checks["database"] = admitted.ask_database
+        readiness.checks["database"] = service.check_database
         readiness.phase = "ready"
         base = f"http://{listener.netloc}"
         async with httpx2.AsyncClient(base_url=base, timeout=60) as http:

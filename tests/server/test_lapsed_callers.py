@@ -135,10 +135,12 @@ async def test_what_runs_by_one_call_ends_with_its_key_and_another_callers_goes_
 
 
 @pytest.mark.req("G-023")
-async def test_readyz_says_in_a_word_that_the_database_is_gone_and_that_it_is_back(tmp_path: Path) -> None:
+@pytest.mark.parametrize("keys", [True, False], ids=["keys", "everybody"])
+async def test_readyz_says_in_a_word_that_the_database_is_gone_and_that_it_is_back(tmp_path: Path, keys: bool) -> None:
     state = tmp_path / "state"
+    state.mkdir()
     with anyio.fail_after(120):
-        async with operating(state) as (service, _):
+        async with serving(state=state, keys=keys) as service:
 
             async def said(wanted: tuple[int, str]) -> bool:
                 answer = await service.http.get("/readyz")

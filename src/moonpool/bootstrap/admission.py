@@ -50,7 +50,6 @@ class Admitted:
     quotas: QuotaStore | None = None
     limits_of: Callable[[str], Awaitable[CallerLimits]] | None = None  # of an organisation
     find_lapsed: FindLapsed | None = None
-    ask_database: Callable[[], Awaitable[None]] | None = None  # raises DatabaseError
     has_no_keys: bool = False  # and there is no issuer either, so nobody can use it
 
 
@@ -79,7 +78,6 @@ async def open_admission(settings: Settings, state: Path, names: Names, origin: 
             quotas=QuotaTable(data.database),
             limits_of=data.organisations.limits_of,
             find_lapsed=partial(_lapsed, data),
-            ask_database=data.ask,
         )
         listens_at = (origin, *sorted(names.origins - {origin}))
         tokens = await token_authentication(settings, listens_at, is_open=data.organisations.is_open)

@@ -43,10 +43,6 @@ class ServiceData:
     switches: OrganisationToolSwitches
     policies: OrganisationPolicies
 
-    async def ask(self) -> None:
-        """Ask it for one row. Raises DatabaseError."""
-        await self.keys.is_empty()
-
 
 def open_service_database(settings: Settings, data: Path) -> AbstractAsyncContextManager[Database]:
     """It alone, for a service without keys. Raises ConfigError, DatabaseError."""

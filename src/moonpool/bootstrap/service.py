@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from sqlalchemy import literal, select
+
 from moonpool.bootstrap.caller_grants import local_principal
 from moonpool.bootstrap.database import open_service_database
 from moonpool.bootstrap.engine import open_engine
@@ -71,6 +73,7 @@ if TYPE_CHECKING:
     from moonpool.server.mcp.server import OwnServer, ServedTools
     from moonpool.server.mcp.stateless import StatelessTools
     from moonpool.settings import Settings
+    from moonpool.store.database.base import Database
 
 _FIRST_USE_S: Final = 60.0
 _log = logging.getLogger(__name__)
@@ -88,6 +91,8 @@ class Service:
     public: Sequence[BaseRoute]  # of these, for everybody
     check_environment: Callable[[], Awaitable[None]]
     """Raises when the default environment's files are not there any more."""
+    check_database: Callable[[], Awaitable[None]]
+    """Raises DatabaseError when it cannot be asked."""
     limiter: CallerLimiter
     sandbox_runs: ServiceRuns
     configured: Configured  # what a caller's code runs with
@@ -248,6 +253,7 @@ async def open_service(  # noqa: PLR0913  what a service is made of
             routes=faces.routes(),
             public=(faces.openapi(), *stored.public),
             check_environment=partial(_check_environment, engine),
+            check_database=partial(_check_database, database),
             limiter=limiter,
             sandbox_runs=sandbox_runs,
             configured=configured,
@@ -294,6 +300,10 @@ def everybody(profile: str | None, profiles: Profiles = PROFILES) -> Admission:
     return Everybody(
         HttpCaller(organisation=DEFAULT_TENANT, principal=local_principal(), scopes=frozenset(SCOPES), profile=profile)
     )
+
+
+async def _check_database(database: Database) -> None:
+    await database.read(select(literal(1)))
 
 
 async def _check_environment(engine: Engine) -> None:

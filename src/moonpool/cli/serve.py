@@ -204,8 +204,7 @@ async def _serve(
                     tracing=service.engine.tracing,
                 )
                 readiness.checks["environment"] = service.check_environment
-                if admitted.ask_database is not None:
-                    readiness.checks["database"] = admitted.ask_database
+                readiness.checks["database"] = service.check_database
                 readiness.phase = "ready"
                 servers = [server]
                 if taken is not None:
