@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import encodings.idna  # noqa: F401  # pyright: ignore[reportUnusedImport]  names of hosts are encoded with it; the event loop must not wait for its file
 import ssl
 from functools import lru_cache
 from pathlib import Path
