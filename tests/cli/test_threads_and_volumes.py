@@ -64,7 +64,7 @@ def test_a_file_of_a_thread_goes_in_is_shown_and_comes_out(shell: Shell, tmp_pat
     assert [(one["action"], one["tree"], one["path"]) for one in shell.recorded()] == [
         ("put", "thread:t1", "data/in.csv"), ("put", "thread:t1", "in.csv"), ("deleted", "thread:t1", ""),
     ]  # fmt: skip
-    with pytest.raises(UnknownTreeError, match="`moonpool threads list --org ORG` shows an organisation's"):
+    with pytest.raises(UnknownTreeError, match="list the threads of the organisation"):
         shell("threads", "show", "t1")
 
 

@@ -236,7 +236,7 @@ async def test_more_than_the_operator_allows_is_refused(served: ServiceThread, m
             ({"network": ["elsewhere.example.org"]}, "not among the domains"),
             ({"packages": "any"}, "does not let sessions install"),
             ({"packages": ["s*"]}, "does not let sessions install"),
-            ({"environment": "../base"}, "unknown environment"),
+            ({"environment": "../base"}, "there is no environment"),
         ):
             with pytest.raises(moonpool.MoonpoolError, match=problem):
                 await service.session(**options).start()

@@ -321,7 +321,7 @@ async def test_another_organisations_tree_is_not_found(world: World) -> None:
         for ask in (other.snapshot, other.state, other.delete):
             with pytest.raises(UnknownTreeError) as raised:
                 await ask(name)
-            assert str(raised.value) == f"there is no {name.kind} {name.name}"
+            assert str(raised.value).startswith(f"there is no {name.kind} {name.name} here; list the {name.kind}s ")
     assert await other.all("thread") == []
     assert await contents(await upload(other, THREAD, a=b"theirs")) == {"a": b"theirs"}
     assert await contents(await world.acme.snapshot(THREAD)) == {"a": b"1"}

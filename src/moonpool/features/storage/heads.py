@@ -165,7 +165,7 @@ def blob_bytes(name: str) -> int:
 
 def unknown_tree(name: TreeName) -> UnknownTreeError:
     return UnknownTreeError(
-        f"there is no {name.kind} {name.name} here; `moonpool {name.kind}s list --org ORG` shows an organisation's"
+        f"there is no {name.kind} {name.name} here; list the {name.kind}s of the organisation to see what there is"
     )
 
 
