@@ -51,16 +51,11 @@ as_ordinary_user() {
 if [ $# -gt 0 ]; then
     as_ordinary_user .venv/bin/python -m pytest --basetemp "$place/t/p" "$@"
 else
-    # Of these folders only what names a mode, an account, a command or a sandbox can come out otherwise than for root,
-    # who runs them whole; of the others, what uses a sandbox without looking at it cannot either.
-    same=$(grep -LEr --include='test_*.py' 'chmod|e?uid|PermissionError|commands|apps|sandboxes|zygote|serving|served' \
-        tests/catalog tests/drift tests/embeddings tests/learned_types tests/library tests/network tests/oauth \
-        tests/pipeline tests/policy tests/policy_files tests/storage tests/store tests/upstreams \
-        tests/variables tests/wire tests/wrappers tests/house/test_tree.py
-        grep -LEr --include='test_*.py' 'chmod|e?uid|PermissionError|commands|rlimit|cgroup|Serving' \
-            tests/engine tests/sdk tests/server tests/tracing
-        grep -LEr --include='test_*.py' 'chmod|e?uid|PermissionError' \
-            tests/docs tests/from_ipybox tests/kernel_node tests/languages tests/wrappers)
+    # Whole: what makes sandboxes and files, and attacks them. Of the rest only what names a mode, an account or a limit
+    # can come out otherwise than for root, who runs all of it.
+    same=$(grep -LEr --include='test_*.py' --exclude-dir=environments --exclude-dir=files --exclude-dir=kernel \
+        --exclude-dir=sandboxes --exclude-dir=security --exclude-dir=stored_files \
+        'chmod|e?uid|PermissionError|rlimit|cgroup' tests)
     left_out=$(printf -- '--ignore=%s ' $same)
     as_ordinary_user make test PYTHON="$python" PYTEST_OPTIONS="--basetemp $place/t/p $left_out${PYTEST_OPTIONS:-}"
 fi

@@ -16,7 +16,7 @@ from storage.worlds import THREAD, contents
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(100, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kills", [3, pytest.param(25, marks=pytest.mark.slow)])
 async def test_a_thread_is_old_or_new_after_kills(tmp_path: Path, kills: int) -> None:
     seed, acknowledged = secrets.randbits(32), tmp_path / "acknowledged"
     with anyio.fail_after(280):

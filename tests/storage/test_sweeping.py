@@ -161,7 +161,7 @@ async def heads(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerato
         yield TreeTable(database, BOUNDS, clock=clock), clock
 
 
-@pytest.mark.parametrize("steps", [150, pytest.param(400, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("steps", [150])
 async def test_nothing_that_is_needed_is_removed_and_nothing_else_stays(
     heads: tuple[TreeHeads, Clock], steps: int
 ) -> None:
