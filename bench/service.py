@@ -3,9 +3,10 @@
 One client asks each in turn, over one connection that is kept: `execute_code`, the same JSON answered by Starlette
 under uvicorn and nothing else, CodeMode's `execute` over its own HTTP, and the time to the first output of a session;
 then what a writing tool call adds, with the service's records in SQLite and in PostgreSQL (`writing_calls`).
-Then many clients of two revisions ask for `--seconds`, fresh executions and sessions' own, in turns with the same mix
-in one process without HTTP: the rate is compared, every status and the service's memory are printed. It exits with 1
-if they were answered with anything but 200, 429 and 503. Where `MOONPOOL_REQUIRE_POSTGRES` is set it fails without one.
+Then many clients of two revisions ask for `--seconds`, fresh executions and sessions' own, in turns with the same
+sequence in one process without HTTP: the rate is compared, every status and the service's memory are printed. It exits
+with 1 if they were answered with anything but 200, 429 and 503. Where `MOONPOOL_REQUIRE_POSTGRES` is set it fails
+without one.
 The client is small, so that the machine's cores are the service's; it compares every answer.
 """
 
@@ -19,8 +20,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from contextlib import AsyncExitStack
-from itertools import cycle
+from contextlib import AsyncExitStack, asynccontextmanager
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -35,15 +36,21 @@ from bench.writing_calls import GOALS_MS, added_by_writing
 from moonpool.engine.code_request import CodeRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 
     from bench.world import World
     from moonpool.bootstrap import Tenant
+    from moonpool.engine.sessions import Session
 
 CLIENTS: Final = 64
 IN_SESSIONS: Final = 16
-"""Of the clients: as many have a session of their own, which is a sandbox that stays."""
+"""So many there are, each a sandbox that stays, for every fourth execution."""
 _MODERN: Final = {"mcp-protocol-version": "2026-07-28", "mcp-method": "tools/call", "mcp-name": "execute_code"}
+_META: Final = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 _CODEMODE: Final = Path(__file__).parent / "peers" / "codemode_server.py"
 _GOALS_MS: Final = {"execute_code": 6.0, "first output": 10.0}
 """These and all other goals: issue 16."""
@@ -180,7 +187,8 @@ async def many(world: World, port: int, pid: int, seconds: float) -> dict[str, A
             beside.append(await _rate_in_process(app, seconds / slices / 3))
             started = time.perf_counter()
             end = started + seconds / slices
-            await asyncio.gather(*(_client(port, number, end, statuses) for number in range(CLIENTS)))
+            mix = _Mix()
+            await asyncio.gather(*(_client(port, one, mix, end, statuses) for one in range(CLIENTS)))
             busy_s += time.perf_counter() - started
             memory.append(resident_megabytes(pid))
     rate = statuses["200"] / busy_s
@@ -197,24 +205,42 @@ async def many(world: World, port: int, pid: int, seconds: float) -> dict[str, A
     }
 
 
-async def _client(port: int, number: int, end: float, statuses: Counter[str]) -> None:
-    """One of the clients: in a session or not, by the newest revision or by one without a handshake."""
-    headers = _MODERN if number % 2 else PLAIN
-    for count in cycle(range(1000)):
-        if time.perf_counter() >= end:
+class _Mix:
+    """What the clients ask for, one after the other: every fourth execution is in one of the sessions, which do one at
+    a time.
+
+    INVARIANT: the same sequence with and without HTTP. Were each client to keep to one kind, the faster side would do
+    more of the cheap one, and what is compared would not be HTTP.
+    """
+
+    def __init__(self) -> None:
+        self._count = count()
+        self._turns = [asyncio.Lock() for _ in range(IN_SESSIONS)]
+
+    @asynccontextmanager
+    async def next(self) -> AsyncGenerator[tuple[int, int | None]]:
+        """A number of its own, and which session it is for."""
+        number = next(self._count)
+        if number % 4:
+            yield number, None
             return
-        asked = call(f"result = {count} + {number}", **({"session": f"s{number}"} if number < IN_SESSIONS else {}))
-        if headers is _MODERN:
-            asked["params"]["_meta"] = {
-                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-                "io.modelcontextprotocol/clientInfo": {"name": "bench", "version": "1"},
-                "io.modelcontextprotocol/clientCapabilities": {},
-            }
+        session = number // 4 % IN_SESSIONS
+        async with self._turns[session]:
+            yield number, session
+
+
+async def _client(port: int, revision: int, mix: _Mix, end: float, statuses: Counter[str]) -> None:
+    """One of the clients, by the newest revision or by one without a handshake."""
+    headers = _MODERN if revision % 2 else PLAIN
+    while time.perf_counter() < end:
         async with connected(port) as client:  # a few requests each, as clients come and go
-            request, right = client.encoded("/mcp", asked, headers), b'"data":%d' % (count + number)
             for _ in range(5):
-                status, answer = await client.send(request)
-                is_right = right in answer.replace(b" ", b"")
+                async with mix.next() as (number, session):
+                    asked = call(f"result = {number}", **({} if session is None else {"session": f"s{session}"}))
+                    if headers is _MODERN:
+                        asked["params"]["_meta"] = _META
+                    status, answer = await client.send(client.encoded("/mcp", asked, headers))
+                is_right = b'"data":%d' % number in answer.replace(b" ", b"")
                 statuses[str(status) if is_right or status != 200 else _error_of(answer)] += 1
                 if time.perf_counter() >= end:
                     break
@@ -228,24 +254,25 @@ def _error_of(answer: bytes) -> str:
 
 async def _rate_in_process(app: Tenant, seconds: float) -> float:
     """The same mix of executions without HTTP."""
-    started = time.perf_counter()
-    counts = await asyncio.gather(*(_worker(app, number, started + seconds) for number in range(CLIENTS)))
-    return sum(counts) / (time.perf_counter() - started)
+    mix, started = _Mix(), time.perf_counter()
+    sessions = [app.runtime.session(app.caller_grant) for _ in range(IN_SESSIONS)]
+    counts = await asyncio.gather(*(_worker(app, sessions, mix, started + seconds) for _ in range(CLIENTS)))
+    rate = sum(counts) / (time.perf_counter() - started)
+    await asyncio.gather(*(session.close() for session in sessions))
+    return rate
 
 
-async def _worker(app: Tenant, number: int, end: float) -> int:
+async def _worker(app: Tenant, sessions: Sequence[Session], mix: _Mix, end: float) -> int:
     done = 0
-    session = app.runtime.session(app.caller_grant) if number < IN_SESSIONS else None
     while time.perf_counter() < end:
-        request = CodeRequest(code=f"result = {done} + {number}".encode())
-        if session is None:
-            envelope = await app.runtime.run(request, app.caller_grant)
-        else:
-            envelope = await session.execute(request)
-        assert envelope.data == done + number, envelope
+        async with mix.next() as (number, session):
+            request = CodeRequest(code=f"result = {number}".encode())
+            if session is None:
+                envelope = await app.runtime.run(request, app.caller_grant)
+            else:
+                envelope = await sessions[session].execute(request)
+        assert envelope.data == number, envelope
         done += 1
-    if session is not None:
-        await session.close()
     return done
 
 
