@@ -13,9 +13,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import hashlib
+import os
 import sys
+from base64 import b64encode
 from collections import Counter
 from dataclasses import dataclass, field
+from secrets import token_bytes
 from typing import TYPE_CHECKING, Any, Final
 
 import httpx2
@@ -217,7 +220,12 @@ def main() -> int:
     options = parser.parse_args()
     if bool(options.database_url) != bool(options.files_url):
         parser.error("--database-url and --files-url go together; without both: SQLite and a folder")
-    environ = {"MOONPOOL_DATABASE_URL": options.database_url, "MOONPOOL_FILES_URL": options.files_url}
+    environ = {
+        "MOONPOOL_DATABASE_URL": options.database_url,
+        "MOONPOOL_FILES_URL": options.files_url,
+        "MOONPOOL_SECRETS_KEY": os.environ.get("MOONPOOL_SECRETS_KEY")
+        or b64encode(token_bytes(32)).decode(),  # replicas need the same
+    }
 
     async def killed() -> ThreadKillOutcome:
         await prepare_environment("base")
