@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Mapping, Sequence
 
 CLIENTS: Final = 4
 LEASE_S: Final = 4.0
@@ -92,6 +92,10 @@ class Killing:
         """Have something done by whichever replica serves, until cancelled."""
         raise NotImplementedError
 
+    def served(self) -> bool:
+        """Whether everything that clients ask for was answered once: no run ends before, however few its kills."""
+        return bool(self._answered)
+
     async def settled(self) -> None:
         """What is done once the last kill is over and all serve."""
 
@@ -102,12 +106,14 @@ class Killing:
             await self._all_serve()
             for _ in range(kills):
                 if len(self._replicas) == 1 and self._random.random() >= _WHILE_STARTING:
-                    await self._one_more_answer()  # nobody else gives any
+                    had = len(self._answered)  # nobody else gives any
+                    await self._until(lambda had=had: len(self._answered) > had)
                 replica = await self._victim()
                 await asyncio.sleep(self._random.uniform(0, _PAUSE_S))
                 await asyncio.to_thread(replica.kill)
                 self.kills += 1
             await self._all_serve()
+            await self._until(self.served)
             for client in clients:
                 client.cancel()
             ended = await asyncio.gather(*clients, return_exceptions=True)
@@ -131,9 +137,9 @@ class Killing:
             await asyncio.sleep(0.02)
         return self._random.choice(serving)
 
-    async def _one_more_answer(self) -> None:
-        had, end = len(self._answered), time.monotonic() + SETTLED_S_MAX
-        while len(self._answered) == had:
+    async def _until(self, is_so: Callable[[], bool]) -> None:
+        end = time.monotonic() + SETTLED_S_MAX
+        while not is_so():
             assert time.monotonic() < end, f"nothing is answered: {self._replicas[0].said()}"
             await asyncio.sleep(0.02)
 

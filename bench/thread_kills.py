@@ -154,6 +154,9 @@ class ThreadKilling(Killing):
 
     # --- afterwards
 
+    def served(self) -> bool:
+        return self.outcome.executions > 0 and self.outcome.uploads > 0
+
     async def settled(self) -> None:
         self.outcome.kills = self.kills
         async with httpx2.AsyncClient(timeout=120, base_url=self.serving()) as http:
