@@ -20,7 +20,7 @@ from moonpool.store.database.base import DatabaseSchemaError
 if TYPE_CHECKING:
     from sqlalchemy import Connection
 
-HEAD: Final = "0010"
+HEAD: Final = "0011"
 """The newest revision in `migrations/versions`; revisions are numbered in order."""
 MIGRATIONS: Final = Path(__file__).with_name("migrations")
 _LOCK: Final = 0x6D6F6F6E706F6F6C  # "moonpool"; any number that others do not use

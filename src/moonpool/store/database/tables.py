@@ -280,6 +280,7 @@ STORED_GARBAGE: Final = Table(
     Column("due_at", Double, nullable=False),  # on the server's clock
     Column("names", LargeBinary, nullable=False),  # a JSON list
     Index("stored_garbage_by_due", "due_at"),
+    Index("stored_garbage_bytes", "organisation_id", "bytes_count"),  # summed by every commit, without their names
 )
 
 EXECUTION_RECORD: Final = Table(
