@@ -76,7 +76,7 @@ async def test_what_a_dead_replica_ran_is_recorded_as_lost_once(url: str) -> Non
                 await journal.record(intent(1, run_id))
         reader = reader_of(url)
         mark = place_of(connections, dead).process
-        assert not await run_sync(reader.is_gone, mark)
+        assert not await run_sync(reader.is_gone, place_of(connections, living[0]).process)
         for tenant_id in ("acme", "default"):
             await until(partial(rows_of, url, "execution_lost", tenant_id))
         await until(partial(run_sync, reader.is_gone, mark))
