@@ -82,10 +82,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.sdk", description="The Python API beside ipybox.")
     parser.add_argument("--rounds", type=int, default=5, metavar="N")
     parser.add_argument("--only", nargs="*", choices=list(TITLES), default=list(TITLES), metavar="ROW")
+    parser.add_argument("--quick", action="store_true", help="fewer checkpoints, undo of 1 and 3 executions")
     parser.add_argument("--no-peers", action="store_true", help="leave ipybox out")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     options = parser.parse_args(arguments)
-    found = asyncio.run(_measure(options.rounds, options.only, peers=not options.no_peers))
+    found = asyncio.run(_measure(options.rounds, options.only, quick=options.quick, peers=not options.no_peers))
     machine = describe_machine()
     if options.json:
         print(json.dumps({"machine": machine, "samples": found}))
@@ -104,7 +105,7 @@ def _shown(samples: list[float]) -> str:
     return f"{median(samples):.2f}, {percentile(samples, 0.9):.2f}"
 
 
-async def _measure(rounds: int, names: list[str], *, peers: bool) -> dict[str, dict[str, list[float]]]:
+async def _measure(rounds: int, names: list[str], *, quick: bool, peers: bool) -> dict[str, dict[str, list[float]]]:
     """Samples by who and row: ms, MB of memory."""
     await prepare_environment("data")
     found: dict[str, dict[str, list[float]]] = {"moonpool": {}, "ipybox": {}}
@@ -115,9 +116,9 @@ async def _measure(rounds: int, names: list[str], *, peers: bool) -> dict[str, d
         Index(world.folder / "index").add(_PACKAGE, files={f"{_PACKAGE}.py": "number = 1\n"})
         index = (world.folder / "index" / "simple").as_uri()
         os.environ.update(MOONPOOL_DATA_DIR=str(data), MOONPOOL_PACKAGE_INDEX=index)
-        await moonpool.run("1+1", environment="data")  # builds what is missing under this path: no start counts that
+        await moonpool.run("1+1", environment="data")  # makes the files of the data folder: no start counts that
         agent = await world.peers.agent("ipybox") if peers else None
-        ours = _Ours(world, agent)
+        ours = _Ours(world, agent, quick=quick)
         for _ in range(rounds):
             for name in names:
                 unit = 1 if name in _MEGABYTES else 1000
@@ -151,9 +152,10 @@ async def _asked(agent: Agent, name: str, index: str) -> list[float]:
 class _Ours:
     """Each measurement opens a session of its own; only `cold` counts that."""
 
-    def __init__(self, world: World, peer: Agent | None) -> None:
+    def __init__(self, world: World, peer: Agent | None, *, quick: bool) -> None:
         self._servers = write_config(world.folder)
         self._peer = peer
+        self._quick = quick
 
     async def cold(self) -> list[float]:
         return [await _timed(lambda: moonpool.run("1+1", environment="data"))]
@@ -193,7 +195,7 @@ class _Ours:
         async with moonpool.session(environment="data", checkpoints=True) as session:
             (await session.run(_STATE, timeout=60)).check()
             taken: list[float] = []
-            for number in range(9):
+            for number in range(2 if self._quick else 9):
                 (await session.run(_STEP)).check()
                 taken.append(await _timed(partial(session.checkpoint, f"checkpoint {number}")))
             return taken
@@ -202,7 +204,7 @@ class _Ours:
         async with moonpool.session(environment="data", checkpoints=True) as session:
             (await session.run(_STATE, timeout=60)).check()
             taken: list[float] = []
-            for count in _UNDONE:
+            for count in _UNDONE[: 2 if self._quick else None]:
                 for _ in range(count):
                     (await session.run(_STEP)).check()
                 await asyncio.sleep(PACE_S)

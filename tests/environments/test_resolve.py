@@ -198,6 +198,20 @@ async def test_a_cancelled_build_leaves_nothing(
 
 
 @pytest.mark.anyio
+async def test_a_linked_folder_has_the_environments_that_are_there(readable_root: Path, sandbox_uid: int) -> None:
+    _, digest = await to_thread.run_sync(_look_up, recipe_named("data"), readable_root, sandbox_uid)
+    link = readable_root.with_name("linked")
+    link.symlink_to(readable_root)
+    folder = readable_root / "data" / digest
+    folder.mkdir(parents=True)
+    try:
+        assert await is_built("data", root=link, uid=sandbox_uid)
+    finally:
+        link.unlink()
+        shutil.rmtree(folder.parent)
+
+
+@pytest.mark.anyio
 async def test_mcp_starts_with_data_once_its_packages_are_built(
     monkeypatch: pytest.MonkeyPatch, readable_root: Path, sandbox_uid: int
 ) -> None:

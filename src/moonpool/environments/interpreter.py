@@ -51,8 +51,11 @@ class Interpreter:
 
     @property
     def digest(self) -> str:
-        """A digest that changes when this interpreter is replaced or upgraded."""
-        files = [self.python, *([self.library] if self.library else [])]
+        """A digest that changes when this interpreter is replaced or upgraded. Blocks.
+
+        The same by whichever link it is reached: what was built for it is not built again for a linked folder.
+        """
+        files = [path.resolve() for path in (self.python, self.library) if path]
         stats = [(str(path), path.stat().st_size, path.stat().st_mtime_ns) for path in files]
         return hashlib.sha256(repr((LAYOUT, self.version, stats)).encode()).hexdigest()[:16]
 
