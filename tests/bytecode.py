@@ -27,16 +27,21 @@ if TYPE_CHECKING:
     import pytest
 
 _TESTS: Final = Path(__file__).parent
+_FEW: Final = 40
 
 
 def compile_ahead(config: pytest.Config) -> None:
-    """Does nothing where another run has left bytecode, however old: workers compile what has changed since."""
+    """Does nothing where few tests have no bytecode, however old it is: workers compile what has changed since.
+
+    A run of a few tests, such as lint's, leaves the bytecode of those only.
+    """
     rewritten = {path: get_cache_dir(path) / f"{path.stem}{PYC_TAIL}" for path in _TESTS.rglob("test_*.py")}
-    if sys.dont_write_bytecode or any(bytecode.exists() for bytecode in rewritten.values()):
+    missing = {path: bytecode for path, bytecode in rewritten.items() if not bytecode.exists()}
+    if sys.dont_write_bytecode or len(missing) < _FEW:
         return
 
     def rewrite() -> None:
-        for path, bytecode in rewritten.items():
+        for path, bytecode in missing.items():
             bytecode.parent.mkdir(exist_ok=True)
             source_hash, code = _rewrite_test(path, config)
             _write_pyc(config.stash[assertstate_key], code, source_hash, bytecode)
