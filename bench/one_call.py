@@ -203,10 +203,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench.one_call", description=__doc__)
     parser.add_argument("--rounds", type=int, default=40, help="of five calls without a thread and one with each")
     parser.add_argument("--gib", type=float, default=10.0, help="size of the large file; 0: none")
-    parser.add_argument("--quick", action="store_true", help="5 rounds, no thread of 100 MiB, 64 MiB as large file")
+    parser.add_argument(
+        "--quick", action="store_true", help="at most 5 rounds, no thread of 100 MiB, a large file of 64"
+    )
     options = parser.parse_args(arguments)
     if options.quick:
-        doing = measured(rounds=5, sizes=MEBIBYTES[:2], large_bytes=64 * _MIB)
+        doing = measured(rounds=min(5, options.rounds), sizes=MEBIBYTES[:2], large_bytes=64 * _MIB)
     else:
         doing = measured(rounds=options.rounds, sizes=MEBIBYTES, large_bytes=int(options.gib * 1024**3))
     print(json.dumps(asyncio.run(doing), indent=1))

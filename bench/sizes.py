@@ -10,6 +10,7 @@ class Sizes:
     """Counts per round of a group, and how many rounds."""
 
     rounds: int
+    warm_ups: int = 1  # rounds before those, which do not count
     paced: int  # fresh executions at 20/s
     fresh: int  # fresh executions without a pool
     session: int
@@ -24,6 +25,7 @@ class Sizes:
     start_rounds: int  # of what takes several seconds: starts of peers
     concurrency: tuple[int, ...] = (1, 2, 4, 16, 64)
     live: tuple[int, ...] = (1, 10, 100, 1000)
+    live_samples: int = 20  # sessions opened, and used again, at each of these counts
     tools: tuple[int, ...] = (1, 100, 1000)
     soak_executions: int
     peer_outputs: int  # prints of a peer that are counted beside the soak
@@ -64,6 +66,7 @@ QUICK = Sizes(
 )
 TINY = Sizes(
     rounds=1,
+    warm_ups=0,
     paced=2,
     fresh=2,
     session=3,
@@ -78,6 +81,7 @@ TINY = Sizes(
     catalog_tools=500,
     concurrency=(1, 4),
     live=(1, 3),
+    live_samples=2,
     tools=(1, 10),
     soak_executions=20,
     peer_outputs=2,

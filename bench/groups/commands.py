@@ -32,7 +32,7 @@ async def measure(world: World, sizes: Sizes) -> Measured:
         cases = [Case(name="command.python", take=lambda count: spawner.times_ms(plain, count))]
         if not _has_commands():
             why = "this installation has no command line"
-            measured = await take_turns("command", cases, rounds=sizes.slow_rounds)
+            measured = await take_turns("command", cases, rounds=sizes.slow_rounds, warm_ups=sizes.warm_ups)
             return replace(measured, skipped={"command.help": why, "command.run": why})
         command = str(python.parent / "moonpool")
         cases.append(Case(name="command.help", take=lambda count: _help(spawner, command, env, count)))
@@ -43,7 +43,7 @@ async def measure(world: World, sizes: Sizes) -> Measured:
         await _run(spawner, ours, 1)  # lists both servers once and keeps the lists
         started.unlink(missing_ok=True)
         cases.append(Case(name="command.run", take=lambda count: _run(spawner, ours, count)))
-        measured = await take_turns("command", cases, rounds=sizes.slow_rounds)
+        measured = await take_turns("command", cases, rounds=sizes.slow_rounds, warm_ups=sizes.warm_ups)
         assert not started.exists(), "a server was started although nothing was called"
         return measured
 

@@ -43,7 +43,7 @@ async def measure(world: World, sizes: Sizes) -> Measured:
                 Case(name=f"kill.{name}.{count}", take=partial(_kill, app, count), per_round=max(1, sizes.fresh // 5))
                 for count in _COUNTS
             ]
-        return await take_turns("endings", cases, rounds=sizes.rounds)
+        return await take_turns("endings", cases, rounds=sizes.rounds, warm_ups=sizes.warm_ups)
 
 
 async def _kill(app: Tenant, processes: int, count: int) -> list[float]:

@@ -30,7 +30,9 @@ async def measure(world: World, sizes: Sizes) -> Measured:
         images = {name: app.runtime.sandbox_spec.image for name, app in apps.items()}
         cases += await _compared(images, world, stack, sizes)
         peers, missing = await _kernels(world, sizes)
-        return with_skipped(await take_turns("executions", [*cases, *peers], rounds=sizes.rounds), missing)
+        return with_skipped(
+            await take_turns("executions", [*cases, *peers], rounds=sizes.rounds, warm_ups=sizes.warm_ups), missing
+        )
 
 
 async def _cases(app: Tenant, name: str, stack: AsyncExitStack, sizes: Sizes) -> list[Case]:

@@ -60,7 +60,7 @@ async def measure(world: World, sizes: Sizes) -> Measured:
             if language not in missing:
                 cases += _cases(language, app, unpooled, sizes)
         cases += await _plain_cases(stack, sizes)
-        return with_skipped(await take_turns("languages", cases, rounds=sizes.rounds), skipped)
+        return with_skipped(await take_turns("languages", cases, rounds=sizes.rounds, warm_ups=sizes.warm_ups), skipped)
 
 
 def _rows_of(language: str) -> tuple[str, ...]:

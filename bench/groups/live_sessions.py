@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from moonpool.engine.sessions import Session
 
 _SPARE = 8
-_SAMPLES = 20
 _BYTES_PER_SESSION = 8 * 10**6  # twice what one is budgeted to use: the machine must not begin to swap
 _DESCRIPTORS_PER_SESSION = 8
 
@@ -47,8 +46,8 @@ async def measure(world: World, sizes: Sizes) -> Measured:
             stopped = await _open_until(min(wanted, most), sessions, runtime, app)
             if len(sessions) < wanted:
                 notes[f"live.open.{wanted}"] = f"with {len(sessions)} sessions, not {wanted:,}: {stopped or why}"
-            rounds[f"live.open.{wanted}"] = [await _opening(runtime, app)]
-            rounds[f"live.next.{wanted}"] = [await _using(sessions)]
+            rounds[f"live.open.{wanted}"] = [await _opening(runtime, app, sizes.live_samples)]
+            rounds[f"live.next.{wanted}"] = [await _using(sessions, sizes.live_samples)]
             rounds[f"live.host.{wanted}"] = [[resident_megabytes()]]
             if len(sessions) < wanted:
                 break
@@ -86,10 +85,10 @@ async def _open_until(count: int, sessions: list[Session], runtime: Runtime, app
     return ""
 
 
-async def _opening(runtime: Runtime, app: Tenant) -> list[float]:
+async def _opening(runtime: Runtime, app: Tenant, count: int) -> list[float]:
     """From no session to its first answer."""
     samples: list[float] = []
-    for _ in range(_SAMPLES):
+    for _ in range(count):
         started = time.perf_counter()
         session = runtime.session(app.caller_grant)
         await timed_execute(session, ONE_PLUS_ONE, 2)
@@ -98,7 +97,7 @@ async def _opening(runtime: Runtime, app: Tenant) -> list[float]:
     return samples
 
 
-async def _using(sessions: list[Session]) -> list[float]:
+async def _using(sessions: list[Session], count: int) -> list[float]:
     """The next execution in sessions that rested since they were opened."""
-    chosen = random.choices(sessions, k=_SAMPLES)  # noqa: S311
+    chosen = random.choices(sessions, k=count)  # noqa: S311
     return [await timed_execute(session, ONE_PLUS_ONE, 2) for session in chosen]

@@ -54,7 +54,7 @@ async def measure(world: World, sizes: Sizes) -> Measured:
                 Case(name="codemode.execute", take=_theirs(theirs, "return 1 + 1", 2), per_round=sizes.fresh),
                 Case(name="codemode.call", take=their_calls(theirs), per_round=sizes.fresh),
             ]
-        return with_skipped(await take_turns("mcp", cases, rounds=sizes.rounds), skipped)
+        return with_skipped(await take_turns("mcp", cases, rounds=sizes.rounds, warm_ups=sizes.warm_ups), skipped)
 
 
 async def open_ours(world: World, stack: AsyncExitStack) -> Client:

@@ -37,8 +37,9 @@ async def measure(world: World, sizes: Sizes) -> Measured:
         program = walled_python(image, filter_fd)
         cases = [_case(app, name, count, sizes, waits) for name, app in apps.items() for count in sizes.concurrency]
         cases += [_walls(spawner, program, count, sizes) for count in sizes.concurrency]
-        measured = await take_turns("rate", cases, rounds=min(sizes.slow_rounds, _ROUNDS_MAX))
-    return with_rows(measured, {name: rounds[1:] for name, rounds in waits.items()})  # the first is the warm-up
+        rounds = min(sizes.slow_rounds, _ROUNDS_MAX)
+        measured = await take_turns("rate", cases, rounds=rounds, warm_ups=sizes.warm_ups)
+    return with_rows(measured, {name: heard[sizes.warm_ups :] for name, heard in waits.items()})
 
 
 def _walls(spawner: Spawner, program: Program, in_flight: int, sizes: Sizes) -> Case:

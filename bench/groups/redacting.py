@@ -136,7 +136,7 @@ async def measure(world: World, sizes: Sizes) -> Measured:
             for name, make in _PERSONAL.items()
         ),
     ]
-    return await take_turns("redaction", cases, rounds=sizes.rounds)
+    return await take_turns("redaction", cases, rounds=sizes.rounds, warm_ups=sizes.warm_ups)
 
 
 def _nothing(text: bytes, redacted: bytes, tally: Counter[str]) -> None:

@@ -75,7 +75,7 @@ async def measure(world: World, sizes: Sizes) -> Measured:
 
     cases = [Case(name="search", take=take, per_round=sizes.searches)]
     skipped = await _add_bm25(cases, world, manifest, [query for query, _ in asked], sizes)
-    measured = with_skipped(await take_turns("search", cases, rounds=sizes.rounds), skipped)
+    measured = with_skipped(await take_turns("search", cases, rounds=sizes.rounds, warm_ups=sizes.warm_ups), skipped)
     hit = sum(1 for query, name in asked if any(one.entry.tool_name == name for one in catalog.search(query)))
     assert hit >= len(asked) // 4, f"only {hit} of {len(asked)} queries found the tool that their words came from"
     return measured

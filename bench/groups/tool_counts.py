@@ -52,7 +52,7 @@ async def measure(world: World, sizes: Sizes) -> Measured:
             snapshot = await app.tool_registry.snapshot()
             assert sum(1 for _ in snapshot.manifest.tools()) == count
             cases += _Counted(app=app, snapshot=snapshot).cases(count, sizes)
-        return await take_turns("counts", cases, rounds=sizes.slow_rounds)
+        return await take_turns("counts", cases, rounds=sizes.slow_rounds, warm_ups=sizes.warm_ups)
 
 
 def _write_config(folder: Path, count: int) -> Path:

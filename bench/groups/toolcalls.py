@@ -108,7 +108,9 @@ async def measure(world: World, sizes: Sizes) -> Measured:
             cases.append(Case(name="ipybox.tool", take=take, per_round=max(1, sizes.calls // 4)))
         except PeerMissingError as error:
             missing["ipybox.tool"] = str(error)
-        return with_skipped(with_added(await take_turns("tools", cases, rounds=sizes.rounds)), missing)
+        return with_skipped(
+            with_added(await take_turns("tools", cases, rounds=sizes.rounds, warm_ups=sizes.warm_ups)), missing
+        )
 
 
 async def _ipybox_calls(agent: Agent, count: int) -> list[float]:

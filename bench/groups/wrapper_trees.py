@@ -108,7 +108,9 @@ async def measure(world: World | None, sizes: Sizes, folder: Path = TOOL_LISTS) 
 
     cases.append(Case(name="wrappers.notion", take=one_server))
     skipped = await _add_ipybox(cases, world, notion)
-    measured = with_skipped(await take_turns("wrappers", cases, rounds=sizes.slow_rounds), skipped)
+    measured = with_skipped(
+        await take_turns("wrappers", cases, rounds=sizes.slow_rounds, warm_ups=sizes.warm_ups), skipped
+    )
     pairs = zip(measured.rounds["wrappers.x1"], measured.rounds["wrappers.x4"], strict=True)
     linear = [[median(four) / (_TIMES * median(one))] for one, four in pairs]
     return replace(measured, rounds={**measured.rounds, "wrappers.linear": linear})

@@ -123,7 +123,8 @@ def test_the_cost_of_an_execution_is_counted_where_groups_can_be_made() -> None:
 def test_promises_beside_ipybox_are_measured() -> None:
     """Those that take least; memory and figures are measured in the same way."""
     expected = {"cold", "execute", "tool", "checkpoint", "undo", "reset"}
-    command = [sys.executable, "-m", "bench.sdk", "--rounds", "1", "--no-peers", "--json", "--only", *sorted(expected)]
+    command = [sys.executable, "-m", "bench.sdk", "--rounds", "1", "--quick", "--no-peers", "--json"]
+    command += ["--only", *sorted(expected)]
 
     ended = subprocess.run(
         command, cwd=ROOT, capture_output=True, encoding="utf-8", timeout=300, check=False, env=_env()
