@@ -14,11 +14,11 @@ import time
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sqlalchemy import and_, delete, func, select, update
-from sqlalchemy.dialects import postgresql, sqlite
 
 from moonpool.policy import Usage
 from moonpool.policy.budgets import total
 from moonpool.store.database.base import DatabaseError
+from moonpool.store.database.inserts import insert_into
 from moonpool.store.database.tables import BUDGET_COUNT, BUDGET_USE
 
 if TYPE_CHECKING:
@@ -132,10 +132,10 @@ class PrincipalUse:
         none = dict.fromkeys(("calls", "argument_bytes", "result_bytes"), 0) | {"cost": 0.0, "wall_s": 0.0}
 
         def alone(connection: Connection) -> _T:
-            insert = _inserting(connection)
             row = connection.execute(query).one_or_none()
             if row is None:  # another replica may be first
-                connection.execute(insert(BUDGET_USE).values(self._ids | none).on_conflict_do_nothing())
+                inserting = insert_into(BUDGET_USE, connection).values(self._ids | none)
+                connection.execute(inserting.on_conflict_do_nothing())
                 row = connection.execute(query).one()
             return work(connection, row)
 
@@ -174,15 +174,11 @@ class PrincipalUse:
         """One call more or less of its tool and in its second."""
         names = {"tool": _digest(taken.tool), "second": str(int(taken.at))}
         rows = [self._ids | {"kind": kind, "name": name, "calls": more} for kind, name in names.items()]
-        adding = _inserting(connection)(BUDGET_COUNT).values(rows)
+        adding = insert_into(BUDGET_COUNT, connection).values(rows)
         keys = list(BUDGET_COUNT.primary_key)
         connection.execute(
             adding.on_conflict_do_update(index_elements=keys, set_={"calls": _COUNTED.calls + adding.excluded.calls})
         )
-
-
-def _inserting(connection: Connection) -> type[postgresql.Insert | sqlite.Insert]:
-    return postgresql.Insert if connection.dialect.name == "postgresql" else sqlite.Insert
 
 
 def _digest(tool: str) -> str:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from sqlalchemy import case, delete
-from sqlalchemy.dialects import postgresql, sqlite
 
+from moonpool.store.database.inserts import insert_into
 from moonpool.store.database.tables import QUOTA_USE
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ class QuotaTable:
     async def count(self, charges: Sequence[Charge], /) -> Charge | None:
         def work(connection: Connection) -> None:
             for charge in charges:
-                if connection.execute(_counting(connection.dialect.name, charge)).first() is None:
+                if connection.execute(_counting(connection, charge)).first() is None:
                     raise _UsedUpError(charge)  # which takes the others back
 
         if over := next((charge for charge in charges if charge.count > charge.quota.count), None):
@@ -68,11 +68,11 @@ class QuotaTable:
         await self._database.write(lambda connection: connection.execute(old), durable=False)
 
 
-def _counting(dialect: str, charge: Charge) -> Any:
+def _counting(connection: Connection, charge: Charge) -> Any:
     """One statement; it returns a row if the quota has room. A replica whose clock is behind counts on the newer
     period, unless that is so far ahead that only a wrong clock can have begun it.
     """
-    inserting = (postgresql.insert if dialect == "postgresql" else sqlite.insert)(QUOTA_USE).values(
+    inserting = insert_into(QUOTA_USE, connection).values(
         organisation_id=charge.organisation_id,
         principal=charge.principal,
         period_start=charge.period_start,
