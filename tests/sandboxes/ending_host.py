@@ -11,6 +11,8 @@ import asyncio
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from moonpool.sandboxes.base import SandboxSpec
 from moonpool.sandboxes.bubblewrap import BubblewrapBackend
 from moonpool.sandboxes.cgroups import open_groups

@@ -10,7 +10,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import sys
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +17,7 @@ from typing import TYPE_CHECKING
 import anyio
 import pytest
 
+from commands.process import Command, preload
 from moonpool.engine.run_folder import run_folder
 from moonpool.sandboxes.base import SandboxSpec, SandboxStartError
 from moonpool.sandboxes.cgroups import open_groups
@@ -50,6 +50,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def graveyard(state_dir: Path) -> Generator[Graveyard]:
+    preload()
     graveyard = Graveyard(state_dir)
     yield graveyard
     graveyard.close()
@@ -59,11 +60,7 @@ async def host_at(moment: str, name: str, folder: Path) -> subprocess.Popen[byte
     """A host that has said that it is there."""
     folder.mkdir(parents=True, exist_ok=True)
     folder.chmod(0o755)
-    process = subprocess.Popen(  # noqa: ASYNC220
-        [sys.executable, str(HOST), name, str(folder), moment],
-        stdout=subprocess.PIPE,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(HOST.parents[1]), *sys.path])},
-    )
+    process = Command([HOST, name, folder, moment], stdout=subprocess.PIPE)
     started_here(process.pid)
     with anyio.fail_after(60):
         assert await said(process) == moment
