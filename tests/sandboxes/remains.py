@@ -69,7 +69,7 @@ class Graveyard:
         """Fail unless all is gone before the deadline."""
         with anyio.move_on_after(within_s):
             while self.remains():  # noqa: ASYNC110  nobody announces it
-                await anyio.sleep(0.01)
+                await anyio.sleep(0.05)
         remains = self.remains()
         assert not remains, (remains, [_describe(pid) for pid in remains.processes])
 

@@ -290,4 +290,4 @@ async def is_refused(opening: asyncio.Future[Sandbox]) -> bool:
 async def graveyard_holds_only(graveyard: Graveyard, pids: set[int]) -> None:
     with anyio.fail_after(60):
         while graveyard.remains().processes != pids:  # noqa: ASYNC110  nobody announces it
-            await anyio.sleep(0.01)
+            await anyio.sleep(0.05)
