@@ -111,7 +111,7 @@ async def caught(look: Callable[[], set[int] | list[int]], *, unless: Callable[[
 
     None if `unless` came true first: on a busy machine the moment may pass unseen.
     """
-    with anyio.fail_after(60):
+    with anyio.fail_after(150):
         while True:
             if found := look():
                 return min(found)
