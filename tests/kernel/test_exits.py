@@ -80,8 +80,10 @@ async def test_a_final_execution_joins_threads_and_runs_atexit_before_done(
 
 
 async def test_an_execution_that_is_not_final_waits_for_nobody(kernel: Probe) -> None:
-    run = await kernel.run(ENDING)
+    waiting = ENDING.replace("time.sleep(0.05)", "told.wait()")
+    run = await kernel.run(f"import threading\ntold = threading.Event()\n{waiting}")
     assert run.stdout == "code done\n"
+    kernel.start("told.set()")
     await kernel.said("thread done\n")
 
 
