@@ -204,7 +204,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=40, help="of five calls without a thread and one with each")
     parser.add_argument("--gib", type=float, default=10.0, help="size of the large file; 0: none")
     parser.add_argument(
-        "--quick", action="store_true", help="at most 5 rounds, no thread of 100 MiB, a large file of 64"
+        "--quick", action="store_true", help="at most 5 rounds, no thread of 100 MiB, 64 MiB as large file"
     )
     options = parser.parse_args(arguments)
     if options.quick:
